@@ -71,9 +71,10 @@ def test_a_revoked_identity_may_write_nothing(guarded: Guarded, project: Path) -
             raise AssertionError("must not write")
 
 
+@pytest.mark.parametrize("another_begins", [False, True])
 @pytest.mark.parametrize("what", ["change", "add", "remove", "replace", "set the time back", "mode"])
 def test_what_a_command_did_under_anothers_claim_is_noticed(
-    guarded: Guarded, claims: Claims, project: Path, what: str
+    guarded: Guarded, claims: Claims, project: Path, what: str, another_begins: bool
 ) -> None:
     file = project / "src/a/b.ts"
     guarded.watch()
@@ -92,6 +93,8 @@ def test_what_a_command_did_under_anothers_claim_is_noticed(
     else:
         (project / "tmp").write_text("another")
         os.replace(project / "tmp", file)
+    if another_begins:
+        guarded.watch()
     with pytest.raises(Denied, match=r"src/a/(b|new)\.ts"):
         guarded.check()
 

@@ -15,6 +15,8 @@ from treadle.coordination.planning import Planning
 
 HIDDEN = "python3 -c 'import x'"
 """It does not show what it writes."""
+HELD = "export {}\n"
+"""What is in src/a/b.ts."""
 
 
 def call(project: Path, does: str, shown: str = HIDDEN, program: str = "claude", session: str = "s1") -> str:
@@ -66,6 +68,39 @@ def test_what_it_had_become_is_kept(project: Path, claims: Claims) -> None:
     assert Path(place.rstrip(".")).read_text() == "mine\n"
 
 
+@pytest.mark.parametrize(("seconds", "stays"), [(held_files.RETAINED_SECONDS, True), (-1.0, False)])
+def test_what_it_had_become_is_kept_for_a_week_however_much_there_is(
+    project: Path, claims: Claims, monkeypatch: pytest.MonkeyPatch, seconds: float, stays: bool
+) -> None:
+    monkeypatch.setattr(held_files, "RETAINED_SECONDS", seconds)
+    monkeypatch.setattr(held_files, "MOST_FILES", 2)
+    told = [call(project, f"echo {each} > src/a/b.ts") for each in range(6)]
+    (place,) = [word.rstrip(".") for word in told[0].split() if "/changed-" in word]
+    assert os.path.exists(place) == stays
+
+
+@pytest.mark.parametrize("surface", ["src/a/b.ts", "src/a/**", "src/new/b.ts", "**/b.ts"])
+@pytest.mark.parametrize("does", ["rm -r src/a; ln -s {0} src/a", "ln -s {0} src/new"])
+def test_nothing_is_moved_or_written_behind_a_link(
+    project: Path, claims: Claims, tmp_path: Path, surface: str, does: str
+) -> None:
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside/b.ts").write_text("outside\n")
+    claims.release(BOB)
+    claims.claim(BOB, [surface], "T-1")
+    call(project, does.format(tmp_path / "outside"))
+    assert [(path.name, path.read_text()) for path in (tmp_path / "outside").iterdir()] == [("b.ts", "outside\n")]
+    assert (project / "src/a/b.ts").read_text() == ("outside\n" if surface == "src/new/b.ts" and "a;" in does else HELD)
+
+
+def test_a_directory_that_was_a_link_before_stays_one(project: Path, claims: Claims) -> None:
+    os.symlink("src", project / "lib")
+    claims.release(BOB)
+    claims.claim(BOB, ["lib/a/b.ts"], "T-1")
+    assert "put back" in call(project, "echo x > lib/a/b.ts")
+    assert (project / "lib").is_symlink() and (project / "src/a/b.ts").read_text() == HELD
+
+
 def test_what_is_not_held_or_is_the_same_afterwards_is_not_spoken_of(project: Path, claims: Claims) -> None:
     assert call(project, "echo x > README; touch src/a/b.ts; cp src/a/b.ts t; mv t src/a/b.ts") == ""
 
@@ -83,6 +118,24 @@ def test_a_change_that_may_be_the_holder_s_own_is_left_and_told(project: Path, c
     over(project, session="holder")
     assert "put back" in call(project, "echo 3 > src/a/b.ts", shown="make test")
     assert (project / "src/a/b.ts").read_text() == "2\n"
+
+
+@pytest.mark.parametrize(("tool", "arguments"), [("Bash", {"command": "ls"}), ("mcp__x__y", {}), ("Read", {})])
+def test_what_the_holder_does_between_the_calls_of_another_is_its_own(
+    project: Path, claims: Claims, tool: str, arguments: dict[str, str]
+) -> None:
+    assert call(project, "true") == ""
+    (project / "src/a/b.ts").write_text("bob\n")
+    assert ask(project, "claude", tool, arguments) in (None, {})
+    assert over(project) == "" and (project / "src/a/b.ts").read_text() == "bob\n"
+
+
+def test_the_end_of_a_call_that_looks_hides_no_other(project: Path, claims: Claims) -> None:
+    ask(project, "claude", "Bash", {"command": HIDDEN})
+    ask(project, "claude", "Bash", {"command": "ls"})
+    over(project)
+    (project / "src/a/b.ts").write_text("x")
+    assert "put back" in over(project)
 
 
 def test_a_holder_in_another_worktree_changes_nothing_here(project: Path, tmp_path: Path) -> None:

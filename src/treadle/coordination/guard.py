@@ -125,6 +125,8 @@ class Guarded:
         self._files = HeldFiles(self.claims, self.haid)
         self._doubt = ""
         """What speaks for the next command's changing more than it shows."""
+        self._reported: list[str] = []
+        """What commands that are under way have changed."""
 
     def judge(self, access: Access) -> Decision:
         """A session.Guard: a write to what another agent holds is denied, saying who holds it and until when.
@@ -218,12 +220,14 @@ class Guarded:
         return others
 
     def watch(self) -> None:
-        """A command begins whose writes cannot be foreseen."""
+        """A command begins whose writes cannot be foreseen; another may be under way."""
+        self._reported += self._files.end(late=True)
         self._files.begin(self._doubt)
 
     def check(self) -> None:
         """Raises Denied when a file that another agent held before, and still holds, has changed."""
-        if reported := self._files.end():
+        reported, self._reported = [*self._reported, *self._files.end()], []
+        if reported:
             listed = "".join(f"\n  {what}" for what in reported)
             raise Denied(f"while the command ran, files under another agent's claim changed:{listed}")
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from hashlib import sha256
 
 from treadle.coordination.claim import Claim, Overlap
@@ -29,6 +29,7 @@ MOST_FILES = 4000
 MOST_BYTES = 64 * 1024 * 1024
 UNENDED_SECONDS = 600.0
 """A call of which no end was told for so long, because it was refused for example, is over."""
+RETAINED_SECONDS = 7 * 86400.0
 CALL = FileRecord(dict[str, Any], format=1, sync=False, decode=plain_object, encode=encoded)
 """The calls of one identity that are under way: the files that others held, and since when it acts."""
 Files = dict[str, list[Any]]
@@ -72,8 +73,8 @@ class HeldFiles:
             return []
         with CALL.locked(self._path):
             call = self._call()
-            if late and not call["open"]:
-                return []
+            if not call["open"]:
+                return []  # what changed between calls is no one's here
             reported = self._settle(call, late) if call["top"] == self._claims.top else []
             call["files"] = self._keep(self.others(), call["files"])[0]
             call["open"] = max(0, call["open"] - 1) if not late else call["open"]
@@ -130,10 +131,11 @@ class HeldFiles:
         try:
             if old and not copy:
                 return f"{what}; it is too large to be put back"
-            aside = self._aside(path)
+            asides = [self._aside(place) for place in _in_the_way(path, self._claims.top)]
             if old:
-                _restore(path, self._claims.top, copy, old[3], self._aside)
-            return f"{what}, and was put back" + (f"; what it had become is in {aside}" if aside else "")
+                _restore(path, copy, old[3])
+            become = ", ".join(filter(None, asides))
+            return f"{what}, and was put back" + (f"; what it had become is in {become}" if become else "")
         except (OSError, TreadleError) as error:
             return f"{what}, and could not be put back: {error}"
 
@@ -197,8 +199,17 @@ class HeldFiles:
         return found, why
 
     def _there(self) -> set[str]:
+        """The names of all copies. If there are many, what no one has needed for a week goes."""
         try:
-            return set(os.listdir(self._copies))
+            names = set(os.listdir(self._copies))
+            if len(names) >= 2 * MOST_FILES:
+                calls = os.path.dirname(self._path)
+                known = [CALL.load_whole(os.path.join(calls, name)) for name in state_numbers(calls, ".json")]
+                used = {one[4] for call in known if call for one in call["files"].values()}
+                for path in (os.path.join(self._copies, name) for name in names - used):
+                    if self._claims.planning.clock() - os.lstat(path).st_ctime > RETAINED_SECONDS:
+                        try_remove(path)
+            return names
         except OSError:
             return set()
 
@@ -206,23 +217,8 @@ class HeldFiles:
         data = _content(path)
         name = _sum(data)
         private_dir(self._copies)
-        self._forget_old()
         write_atomic(os.path.join(self._copies, name), data, sync=False)
         return name
-
-    def _forget_old(self) -> None:
-        """Without what no one has needed for a week, if there is much."""
-        names = self._there()
-        if len(names) < 2 * MOST_FILES:
-            return
-        used = {
-            one[4]
-            for name in state_numbers(os.path.dirname(self._path), ".json")
-            if (call := CALL.load_whole(os.path.join(os.path.dirname(self._path), name)))
-            for one in call["files"].values()
-        }
-        for name in names - used:
-            try_remove(os.path.join(self._copies, name))
 
     def _call_path(self, haid: str) -> str:
         return self._claims.planning.private_path("calls", claim_name(haid))
@@ -249,8 +245,11 @@ def look(claims: Iterable[Claim], found: Claims) -> Files:
 
 
 def _files(start: str, claims: Claims) -> Iterator[str]:
-    """Every file at or below a path, without git's own and the coordination files."""
+    """Every file at or below a path, without git's own and the coordination files, and what is behind a link: that lies
+    elsewhere, and is held there, too, if that is in the repository."""
     place = os.path.join(claims.top, start)
+    if next(_in_the_way(place, claims.top)) != place:
+        return
     if os.path.lexists(place) and (os.path.islink(place) or not os.path.isdir(place)):
         yield place
         return
@@ -276,13 +275,17 @@ def _sum(data: bytes) -> str:
     return sha256(data).hexdigest()
 
 
-def _restore(path: str, top: str, copy: str, mode: int, aside: Callable[[str], str]) -> None:
-    """Put it back as it was. What now stands in the way of its directories, such as a link, is taken away."""
+def _in_the_way(path: str, top: str) -> Iterator[str]:
+    """What stands in the way of a path, such as a link in place of one of its directories, and then the path itself."""
     place = top
     for name in os.path.relpath(os.path.dirname(path), top).split("/"):
         place = os.path.normpath(os.path.join(place, name))
         if os.path.islink(place) or os.path.lexists(place) and not os.path.isdir(place):
-            aside(place)
+            yield place
+    yield path
+
+
+def _restore(path: str, copy: str, mode: int) -> None:
     os.makedirs(os.path.dirname(path), exist_ok=True)
     if stat.S_ISLNK(mode):
         os.symlink(os.fsdecode(read(copy)), path)

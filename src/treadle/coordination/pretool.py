@@ -209,6 +209,7 @@ def judge(call: OutsideCall) -> HookAnswer:
 def refusal(claims: Claims, held: HeldFiles, haid: str, call: OutsideCall) -> HookAnswer | None:
     writes, command, mentions = call.writes(), call.runs(), call.mentions()
     if not writes and not command and not mentions:
+        held.begin()  # for its end is told like any other's
         return None
     if (unseen := claims.unseen()) and (writes or command and not _looks(command)):
         return HookAnswer(f"what others hold cannot be seen: {'; '.join(unseen)}")
@@ -235,10 +236,9 @@ def refusal(claims: Claims, held: HeldFiles, haid: str, call: OutsideCall) -> Ho
             f"{Collision(overlaps, 'change').message}\nYou are {haid}. Work on something else, or make_claim it later:"
             " the holder is told that you wait."
         )
-    if command and _looks(command):
-        return None
-    not_saved = held.begin(judged.unseen)
-    if judged.unseen and (why := judged.lasting or call.goes_on() or not_saved and judged.unseen):
+    looks = bool(command) and _looks(command)
+    not_saved = held.begin("" if looks else judged.unseen)
+    if not looks and judged.unseen and (why := judged.lasting or call.goes_on() or not_saved and judged.unseen):
         return HookAnswer(
             f"others hold files here, and the command does not show {why}. Name the files plainly in it,"
             f" or use the tool for editing files. You are {haid}.",
