@@ -91,6 +91,10 @@ def test_what_is_named_goes_whatever_its_age_by_one_beginning_alone() -> None:
 
 def test_what_is_open_in_another_process_stays_and_stands_in_no_others_way(state_home: Path) -> None:
     busy = Transcript.create(cwd="/x", model="m", session_id="busy")
+    aged(history_of("busy"), 40)
+    [row] = typed("sessions", "--older-than", "30d", "--dry-run")
+    assert (row["state"], row["why"]) == ("kept", "open in another process")
+    assert typed("sessions", "--older-than", "30d") == []
     Transcript.create(cwd="/x", model="m", session_id="idle").close()
     rows = typed("sessions:busy", "sessions:idle", code=1)
     assert names(rows, "failed") == ["sessions:busy"] and names(rows, "removed") == ["sessions:idle"]

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -9,10 +10,11 @@ import pytest
 from click.testing import CliRunner
 
 from tests.agent.checkouts import Working, checkout, git
-from tests.agent.test_leftovers import MERGING
+from tests.agent.test_leftovers import MERGING, killed
 from treadle.cli.root import treadle
 from treadle.errors import NotFound
 from treadle.io.sandbox import methods
+from treadle.sandboxed.repositories import find
 
 pytestmark = pytest.mark.skipif(methods.available().method != "bubblewrap", reason="needs bubblewrap")
 
@@ -65,6 +67,15 @@ def test_what_could_not_follow_is_kept_until_it_is_dropped(top: Path) -> None:
     assert gc("git:s1")[0] == 0 and left() == []
     with pytest.raises(NotFound, match="no session s1 has left anything"):
         run("adopt", "s1")
+
+
+def test_what_one_session_left_of_two_checkouts_is_judged_apart_and_dropped_together(tmp_path: Path) -> None:
+    killed(checkout(tmp_path / "a"), MERGING)
+    killed(checkout(tmp_path / "b"), "git status")
+    for each in find():
+        os.utime(each.directory, (0, 0))
+    assert [row["state"] for row in left()] == ["kept", "would go"]
+    assert gc("git:killed")[0] == 0 and left() == []
 
 
 def test_another_checkouts_are_not_taken_over_from_here(

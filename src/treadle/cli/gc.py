@@ -36,6 +36,8 @@ class Stored(NamedTuple):
     remove: Callable[[], object]
     work: str = ""
     """What is only here: work that no one has taken over."""
+    used: bool = False
+    """Whether a process has it open."""
 
 
 def _sessions() -> Iterator[Stored]:
@@ -43,7 +45,9 @@ def _sessions() -> Iterator[Stored]:
     from treadle.agent.transcript import directory_of, remove
 
     for each in list_sessions():
-        yield Stored(each.id, each.updated, (directory_of(each.id),), partial(remove, each.id))
+        place = directory_of(each.id)
+        used = is_locked(os.path.join(place, "lock"))
+        yield Stored(each.id, each.updated, (place,), partial(remove, each.id), used=used)
 
 
 ENDINGS = (".exit", ".log", ".log.1", ".out", ".out.1", ".state", ".summary", ".start", ".renamed", ".pid", ".sock")
@@ -120,11 +124,10 @@ def _recordings() -> Iterator[Stored]:
 def _git() -> Iterator[Stored]:
     from treadle.sandboxed.repositories import find, look
 
-    known = {each.session: each for each in run_async(look())} if find() else {}
-    for left in find():
-        name = left.record.session
-        at, work = os.stat(left.directory).st_mtime, _left(known[name]) if name in known else "not looked at"
-        yield Stored(name, at, (left.directory,), partial(_drop, left), work)
+    known = {each.repository: _left(each) for each in run_async(look())} if find() else {}
+    for left in find():  # of one session there may be several
+        at, work = os.stat(left.directory).st_mtime, known.get(left.private, "not looked at")
+        yield Stored(left.record.session, at, (left.directory,), partial(_drop, left), work)
 
 
 def _drop(left: Leftover) -> None:
@@ -205,12 +208,14 @@ def _judged(wanted: tuple[str, ...], older_than: str | None, with_work: bool) ->
         limit, find, _ = KINDS[kind]
         seconds = age if age is not None else None if limit == NEVER else duration(limit)
         found = list(find())
-        chosen = {_one(kind, name, found).name for name in names.get(kind, ())}
+        chosen = {_one(kind, name, found) for name in names.get(kind, ())}
         for each in found:
             if chosen:
                 yield kind, each, "" if each.name in chosen else "not named"
             elif seconds is None:
                 yield kind, each, "no limit: name it, or give --older-than"
+            elif each.used:
+                yield kind, each, "open in another process"
             elif time.time() - each.at < seconds:
                 yield kind, each, f"used within {older_than or limit}"
             else:
@@ -227,8 +232,9 @@ def _parsed(wanted: tuple[str, ...]) -> tuple[list[str], dict[str, list[str]]]:
     return [*names] or [*KINDS], names
 
 
-def _one(kind: str, name: str, found: list[Stored]) -> Stored:
-    fitting = [each for each in found if each.name == name] or [each for each in found if each.name.startswith(name)]
+def _one(kind: str, name: str, found: list[Stored]) -> str:
+    known = {each.name for each in found}
+    fitting = [name] if name in known else [each for each in known if each.startswith(name)]
     if len(fitting) != 1:
         raise NotFound(
             f"{len(fitting)} of the {kind} that can be removed begin with {name!r}",

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 # `treadle ls`.
 
 WATCH_PAUSE = 1.0
-LEFT = "left by a dead supervisor; the next terminal with that id, or `treadle clean`, removes it"
+LEFT = "left by a dead supervisor; the next terminal with that id, or `treadle gc`, removes it"
 
 
 LS_HELP = """List terminals.
