@@ -174,3 +174,13 @@ def test_forty_facts_are_not_too_many(tmp_path: Path) -> None:
     assert len(lines) == briefing.FACTS_MAX + 1 and "more" not in lines[-1] and max(map(len, lines)) < 220
     Blackboard(Planning(project=str(tmp_path))).set("another", "v")
     assert "1 more, by `heimdall-blackboard list`" in briefing.facts(str(tmp_path))
+
+
+@pytest.mark.parametrize(("length", "asked"), [(briefing.DIFF_MAX, True), (briefing.DIFF_MAX + 1, False)])
+def test_a_reviewer_is_asked_about_changed_checks_only_if_they_are_shown_whole(
+    tmp_path: Path, length: int, asked: bool
+) -> None:
+    made = briefing.review(
+        record(tmp_path), PLAN, "one", "c1", "c0", "", GoalSeen(now=100.0), ["tests/x"], "+" * length
+    )
+    assert ('"judge": ["FILE"]' in made.task) == asked == ("+" * length in made.task)

@@ -186,7 +186,8 @@ def review(
     agent, model = role_of(plan, "reviewer")
     cut = diff if len(diff) <= DIFF_MAX else diff[:DIFF_MAX] + "\n... (the rest with the command above)"
     accept = "\n".join(f"  {each}" for each in planned.accept) or "  (no commands)"
-    more = CHECKED_BY.format(files=", ".join(judge), diff=checks[:DIFF_MAX]) if judge else ""
+    # What is too long to be shown whole is a person's: its end may hide what no one looks at.
+    more = CHECKED_BY.format(files=", ".join(judge), diff=checks) if judge and len(checks) <= DIFF_MAX else ""
     return Spec(
         id=record.steps[name].review,
         title=f"review of {name}",
