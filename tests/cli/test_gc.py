@@ -128,6 +128,16 @@ def test_a_worktree_with_work_stays_with_its_terminal(state_home: Path) -> None:
     assert names(typed(), "removed") == ["terminals:w"]
 
 
+@pytest.mark.parametrize("record", [None, b"", b"{}"])
+def test_a_runs_workspace_stays_whatever_became_of_its_record(state_home: Path, record: bytes | None) -> None:
+    work = made(runs_directory(), "r1", "workspace", "work")
+    if record is not None:
+        made(runs_directory(), "r1", "workspace.json").write_bytes(record)
+    aged(work.parent.parent, 40)
+    assert typed() == [] and work.exists()
+    assert names(typed("runs:r1"), "removed") == ["runs:r1"] and not work.exists()
+
+
 def test_every_kind_is_in_the_help_with_its_limit() -> None:
     told = CliRunner().invoke(gc, ["--help"]).output
     assert all(f"  {kind:12} {limit:7} {what}" in told for kind, (limit, _, what) in KINDS.items())

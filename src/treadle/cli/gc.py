@@ -101,7 +101,8 @@ def _runs() -> Iterator[Stored]:
     from treadle.host.conclusion import retained_runs
 
     for run in retained_runs().values():
-        work = f"work on {run.workspace.source}" if run.workspace else ""
+        # Of a run that was killed or cut off, the record may be gone while the workspace is there.
+        work = f"work on {run.workspace.source}" if run.workspace else "a workspace" if "workspace" in run.files else ""
         at = os.stat(run.directory).st_mtime
         yield Stored(run.run_id, at, (run.directory,), run.discard, "a newer treadle's" if run.newer else work)
 
