@@ -8,7 +8,7 @@ Words:
 
 Flow: `kit.judge` tries the clauses one after the other. Each starts the candidate anew in an empty directory, pointed
 at a scripted model (`treadle.testing.server`), speaks to it (`lines`, `rpc`) and returns what was seen or raises.
-`report` makes text, JSON, JUnit, a badge or a table of several programs of the rulings.
+`report` makes text, JSON, JUnit or a table of several programs of the rulings.
 
     worker, sidecar, oneshot, terminal, ledger    the protocols of the specifications that this product implements
     acp, mcp, a2a                                 protocols of others
