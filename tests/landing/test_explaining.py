@@ -6,6 +6,7 @@ from msgspec.structs import replace
 from treadle.fleet.engine.bus import Bus
 from treadle.fleet.orders import encode
 from treadle.landing import changes, queue, views
+from treadle.wire.fleet.orders import Spec
 from treadle.wire.fleet.records import Note, Order
 from treadle.wire.fleet.train import (
     Car,
@@ -123,6 +124,12 @@ async def test_why_an_order_is_in_no_train_is_told_as_it_is(
 ) -> None:
     await bus.put("order.a", encode(Order(id="a", state=state, changed=1.0, result=result)))  # type: ignore[arg-type]
     assert await views.not_in_a_train(bus, "a") == told
+
+
+async def test_what_has_ended_a_moment_ago_lands_by_itself(bus: Bus) -> None:
+    await bus.put("order.a", encode(Order(id="a", state="done", changed=1.0, result={"commit": "c"})))
+    await bus.put("spec.a", encode(Spec(id="a", task="t", land="main")))
+    assert await views.not_in_a_train(bus, "a") == "it lands on main by itself, and has not been taken up yet"
 
 
 def test_what_is_helped_queued_again_or_on_the_branch_is_not_left_out() -> None:

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -86,6 +87,9 @@ async def not_in_a_train(bus: Bus, order: str) -> str:
         return f"its work is on a branch already, as {str(found.result['merged'])[:12]}"
     if why := found.result.get("not_landed"):
         return f"it did not land: {why}"
+    with suppress(NotFound):  # what was asked for may have been removed
+        if branch := (await client.get_spec(bus, order)).land:
+            return f"it lands on {branch} by itself, and has not been taken up yet"
     return f"it is in no train: `treadle land {order}` lands it"
 
 
