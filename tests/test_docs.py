@@ -113,10 +113,22 @@ def made(path: Path, begin: str, text: str) -> None:
         assert shown == text, f"UPDATE_DOCS=1 writes {path.name} anew"
 
 
+def columns(head: str, names: tuple[str, ...], table: Mapping[str, tuple[str, ...]], leave: str = "") -> str:
+    """A table with a row for each name. Columns that are the same are one; a row that says only `leave` is left out."""
+    same: dict[tuple[str, ...], list[str]] = {}
+    for title, cells in table.items():
+        same.setdefault(cells, []).append(title)
+    titles = [head, *(", ".join(each) for each in same.values())]
+    rows = [(name, *cells) for name, *cells in zip(names, *same, strict=True) if {*cells} != {leave}]
+    return "".join(f"| {' | '.join(row)} |\n" for row in (titles, *rows)).replace(
+        "\n", "\n" + "|---" * len(titles) + "|\n", 1
+    )
+
+
 def _fields(kind: Any) -> str:
     """The fields of a message: those that must be there first, the others in brackets."""
     if isinstance(kind, types.UnionType):
-        return "; ".join(f"`{each.__struct_config__.tag}`: {_fields(each)}" for each in get_args(kind))
+        return "one of " + ", ".join(f"`{each.__struct_config__.tag}`" for each in get_args(kind))
     fields = msgspec.structs.fields(kind)
     must = [f"`{field.encode_name}`" for field in fields if field.required]
     may = [f"`{field.encode_name}`" for field in fields if not field.required]

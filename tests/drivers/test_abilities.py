@@ -14,7 +14,7 @@ from tests.agent.test_images import png
 from tests.drivers.scenarios import NAMED, PATIENCE, Scenario, check_always, play
 from tests.drivers.test_session import RECORDED, UNHURRIED, replayed
 from tests.sessions.test_abilities import WISHES
-from tests.test_docs import ROOT, made
+from tests.test_docs import ROOT, columns, made
 from treadle.agents import _load, wrapped
 from treadle.drivers.card import Card, Launch, cards
 from treadle.errors import Unsupported
@@ -120,12 +120,9 @@ async def test_an_agent_without_commands_knows_none(card: Card, tmp_path: Path) 
 
 def test_the_table_in_the_docs_is_made_from_the_cards() -> None:
     marks = {"native": "N", "emulated": "e", "unsupported": "."}
-    head = ["ability", *cards(), "what it is"]
-    rows = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
-    for name, ability in ABILITIES.items():
-        levels = [marks[card.capabilities[name]] for card in cards().values()]
-        rows.append(f"| {name} | {' | '.join(levels)} | {ability.what} |")
+    levels = {name: tuple(marks[card.capabilities[each]] for each in ABILITIES) for name, card in cards().items()}
+    texts = {"what it is": tuple(ability.what for ability in ABILITIES.values())}
     page = ROOT / "docs" / "reference" / "agents.md"
-    made(page, "abilities", "\n".join(rows) + "\n")
+    made(page, "abilities", columns("ability", tuple(ABILITIES), {**levels, **texts}))
     warned = [f"- `{name}`: {one.routine}" for name, one in ABILITIES.items() if one.routine]
     made(page, "warned", "\n".join(warned) + "\n")

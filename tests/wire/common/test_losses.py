@@ -4,7 +4,7 @@ from typing import Any, get_args
 
 import pytest
 
-from tests.test_docs import ROOT, made
+from tests.test_docs import ROOT, columns, made
 from treadle import events
 from treadle.drivers.card import cards
 from treadle.wire.acp.translation import AcpOutgoing
@@ -97,29 +97,26 @@ def _fields() -> list[tuple[str, str]]:
 
 
 def test_the_table_in_the_docs_is_made_from_this() -> None:
-    wires = list(WIRES)
     marks = {"native": "yes", "emulated": "in part", "dropped": "-"}
-    lines = ["| event | " + " | ".join(wires) + " |", "|---" * (len(wires) + 1) + "|"]
-    for at, name in enumerate(NAMES):
-        lines.append(f"| `{name}` | " + " | ".join(marks[rows(NOTHING, wire)[at].level] for wire in wires) + " |")
-    lines += ["", "| event | " + " | ".join(cards()) + " |", "|---" * (len(cards()) + 1) + "|"]
-    for at, name in enumerate(NAMES):
-        lines.append(
-            f"| `{name}` | " + " | ".join(marks[rows(card.losses, None)[at].level] for card in cards().values()) + " |"
-        )
-    made(ROOT / "docs" / "reference" / "agents.md", "losses", "\n".join(lines) + "\n")
+    wires = {wire: tuple(marks[row.level] for row in rows(NOTHING, wire)) for wire in WIRES}
+    agents = {name: tuple(marks[row.level] for row in rows(card.losses, None)) for name, card in cards().items()}
+    tables = [columns("event", tuple(f"`{name}`" for name in NAMES), each, leave="yes") for each in (wires, agents)]
+    made(ROOT / "docs" / "reference" / "agents.md", "losses", "\n".join(tables))
 
 
 def test_what_each_agent_is_stands_in_the_docs() -> None:
-    parts = []
-    for card in cards().values():
-        typed = f"{card.name}:{card.takes}" if card.prefix else card.name
-        parts += [f"### `{typed}`: {card.title}", "", f"Driven by {card.how}."]
-        if card.recorded:
-            parts[-1] += f" Recorded with version {', '.join(card.recorded)}. Install: `{card.install}`."
-        parts.append("")
-        parts += [f"- {note}" for note in card.notes]
+    found = {f"`{card.name}:{card.takes}`" if card.prefix else f"`{card.name}`": card for card in cards().values()}
+    parts = ["| Agent | Driven by | Recorded | Install |", "|---|---|---|---|"]
+    for typed, card in found.items():
+        recorded, install = ", ".join(card.recorded), f"`{card.install}`" if card.recorded else ""
+        parts.append(f"| {typed}: {card.title} | {card.how} | {recorded} | {install} |")
+    notes: dict[str, list[str]] = {}
+    for typed, card in found.items():
+        for note in card.notes:
+            notes.setdefault(note, []).append(typed)
+    parts += ["", *(f"- {', '.join(names)}: {note}" for note, names in notes.items()), ""]
+    parts += ["| Agent | Variables that it sees |", "|---|---|"]
+    for typed, card in found.items():
         if card.environment:
-            parts.append(f"- sees: {', '.join(f'`{name}`' for name in card.environment)}")
-        parts.append("")
-    made(ROOT / "docs" / "reference" / "agents.md", "cards", "\n".join(parts))
+            parts.append(f"| {typed} | {', '.join(f'`{name}`' for name in card.environment)} |")
+    made(ROOT / "docs" / "reference" / "agents.md", "cards", "\n".join(parts) + "\n")
