@@ -339,10 +339,12 @@ def _bound_from_inside(spec: SessionSpec, top: str) -> SessionSpec:
     acts under the other's identity, and passes the relay on."""
     from treadle.coordination.relay import RelayRequest, ask
     from treadle.coordination.repository import RELAY
+    from treadle.policy.guess import written_by
 
     def judge(access: Access) -> Decision:
-        surfaces = [path for path in (os.path.relpath(one, top) for one in access.paths) if path.split("/")[0] != ".."]
-        if access.kind != "write" or not surfaces:
+        named = (os.path.relpath(os.path.join(spec.cwd, one), top) for one in written_by(access))
+        surfaces = [path for path in named if path.split("/")[0] != ".."]
+        if not surfaces:
             return Decision(verdict="allow", by="claim")
         try:
             code, _, err = ask(RelayRequest(top, "claim", ["check", "--", *surfaces]))

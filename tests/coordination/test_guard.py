@@ -1,18 +1,22 @@
 """Claims enforced on the native agent."""
 
+import json
 import os
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.coordination.conftest import git, grow_old
+from tests.coordination.corpus import WRITING_CALLS
 from treadle.coordination import identity
 from treadle.coordination.claims import Claims, Collision
 from treadle.coordination.guard import Guarded
 from treadle.coordination.planning import Planning
 from treadle.errors import Busy, Denied
 from treadle.io.files import locked
+from treadle.policy.guess import access_of
 from treadle.session import Access
 
 ANN, BOB = "haid:ann.box-0001/native", "haid:bob.box-0002"
@@ -209,3 +213,13 @@ def test_who_holds_a_symbol_of_a_file_is_not_kept_out_of_it(guarded: Guarded, cl
     assert str(project / "x.ts") in guarded.holding()
     guarded.claims.claim(ANN, ["x.ts#mine"], "T-2")
     assert str(project / "x.ts") not in guarded.holding()
+
+
+@pytest.mark.parametrize(("program", "tool", "arguments"), WRITING_CALLS)
+def test_a_call_of_a_driven_agent_is_judged_as_its_hook_would(
+    guarded: Guarded, claims: Claims, project: Path, program: str, tool: str, arguments: Any
+) -> None:
+    arguments = json.loads(json.dumps(arguments).replace("TOP", str(project)))
+    assert guarded.judge(access_of(tool, arguments)).verdict == "deny"
+    claims.release(BOB)
+    assert guarded.judge(access_of(tool, arguments)).verdict == "allow"

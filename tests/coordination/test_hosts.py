@@ -114,10 +114,15 @@ def test_each_program_gets_the_server_and_the_hook_in_its_own_form(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(BIN))
+    monkeypatch.setenv("TREADLE_HOME", "/state")
+    for name in ("claude", "codex", "opencode"):  # which Codex, for one, does not pass on
+        assert any("/state" in edit.put(None) for edit in hosts.host(name, "/w", "/w").edits)
+    monkeypatch.delenv("TREADLE_HOME")
     server = {"command": "heimdall-ledger-mcp", "args": []}
     said = {name: [edit.put(None) for edit in hosts.host(name, "/t", "/m").edits] for name in hosts.NAMES}
     for name in ("claude", "gemini", "qwen", "copilot", "cursor"):
-        assert json.loads(said[name][0]) == {"mcpServers": {"heimdall": server}}
+        more = {"alwaysLoad": True} if name == "claude" else {}
+        assert json.loads(said[name][0]) == {"mcpServers": {"heimdall": {**server, **more}}}
     opened = {"type": "local", "command": ["heimdall-ledger-mcp"], "enabled": True}
     assert json.loads(said["opencode"][0]) == {"mcp": {"heimdall": opened}}
     assert tomllib.loads(said["codex"][0]) == {"mcp_servers": {"heimdall": {"command": "heimdall-ledger-mcp"}}}

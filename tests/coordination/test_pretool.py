@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from tests.coordination.conftest import here
+from tests.coordination.corpus import WRITING_CALLS
 from treadle.coordination.claims import Claims
 from treadle.coordination.pretool import PROGRAMS, OutsideCall
 
 BOB = "haid:bob.box-0002"
-PATCH = "apply_patch <<'EOF'\n*** Begin Patch\n*** Update File: src/a/b.ts\n@@\n-x\n+y\n*** End Patch\nEOF"
 
 
 def ask(project: Path, program: str, tool: str, arguments: Any, session: str = "s1") -> dict[str, Any] | None:
@@ -24,41 +24,11 @@ def ask(project: Path, program: str, tool: str, arguments: Any, session: str = "
     return found
 
 
-@pytest.mark.parametrize(
-    ("program", "tool", "arguments"),
-    [
-        ("claude", "Write", {"file_path": "src/a/b.ts", "content": "x"}),
-        ("claude", "Bash", {"command": "echo x > src/a/b.ts"}),
-        ("codex", "Bash", {"command": PATCH}),
-        ("codex", "apply_patch", {"command": PATCH}),
-        ("gemini", "replace", {"file_path": "src/a/b.ts"}),
-        ("copilot", "Write", {"path": "src/a/b.ts"}),
-        ("opencode", "edit", {"filePath": "src/a/b.ts"}),
-        ("cursor", "Write", {"file_path": "src/a/b.ts"}),
-        ("claude", "mcp__memory-bank__write_file", {"path": "src/a/b.ts"}),
-        ("claude", "mcp__ide__multi_edit", {"edits": [{"path": "src/a/b.ts", "text": "x"}]}),
-        ("claude", "mcp__ide__push", {"files": [{"path": "src/a/b.ts"}]}),
-        ("claude", "mcp__ide__reformat", {"pathInProject": "src/a/b.ts"}),
-        ("gemini", "run_shell_command", {"command": "echo x > b.ts", "dir_path": "src/a"}),
-        ("qwen", "run_shell_command", {"command": "echo x > b.ts", "directory": "src/a"}),
-        ("claude", "mcp__x__write_file", {"directory": "src/a", "filename": "b.ts"}),
-        ("codex", "shell", {"command": ["bash", "-lc", "cd src/a && echo x > b.ts"]}),
-        ("codex", "write_stdin", {"session_id": 1, "chars": "echo x > src/a/b.ts\n"}),
-        ("copilot", "create", '{"path": "src/a/b.ts"}'),
-        ("claude", "mcp__x__find_and_fix", {"path": "src/a/b.ts"}),
-        ("claude", "mcp__x__edit", {"file": "src/a/b.ts\n"}),
-        ("claude", "mcp__x__edit", {"uri": "FILE://localhostTOP/src/a/b%2Ets"}),
-        ("claude", "mcp__git__apply", {"patch": "--- a/src/a/b.ts\n+++ b/src/a/b.ts\n@@ -1 +1 @@\n-a\n+b\n"}),
-        ("claude", "mcp__x__write", {"args": '{"path": "src/a/b.ts"}'}),
-        ("claude", "mcp__x__write_files", {"files": {"src/a/b.ts": "x"}}),
-        ("claude", "mcp__x__run", {"script": "echo x > src/a/b.ts"}),
-    ],
-)
+@pytest.mark.parametrize(("program", "tool", "arguments"), WRITING_CALLS)
 def test_a_write_to_what_another_holds_is_refused_with_the_reason(
     project: Path, claims: Claims, program: str, tool: str, arguments: Any
 ) -> None:
-    if "uri" in arguments:
-        arguments = {"uri": arguments["uri"].replace("TOP", str(project))}
+    arguments = json.loads(json.dumps(arguments).replace("TOP", str(project)))
     said = ask(project, program, tool, arguments)
     assert said is not None
     reason = said["agent_message"] if program == "cursor" else said["reason"]
@@ -217,7 +187,7 @@ def test_the_file_tools_of_mcp_servers_are_bound_too(
             "",
             ["/w/x"],
         ),
-        ({"cwd": "/w", "tool_name": "Write", "tool_input": {"command": "ls"}}, "/w", "", "Write", "ls", []),
+        ({"cwd": "/w", "tool_name": "Write", "tool_input": {"command": "ls"}}, "/w", "", "Write", "", []),
         ({"workspace_roots": [], "tool_input": 3}, None, "", "", "", []),
     ],
 )
@@ -226,8 +196,7 @@ def test_a_call_is_read_in_the_words_of_each_program(
 ) -> None:
     call = OutsideCall("codex", given)
     assert (call.cwd, call.session, call.tool) == (cwd or os.getcwd(), session, tool)
-    assert call.event == "PreToolUse" and (call.command, call.writes()) == (command, writes)
-    assert call.runs() == ("" if tool == "Write" else command)
+    assert call.event == "PreToolUse" and (call.does.command, call.writes()) == (command, writes)
 
 
 def test_a_revoked_agent_may_do_nothing_and_a_note_is_for_those_who_read_it(project: Path, claims: Claims) -> None:

@@ -39,6 +39,7 @@ async def test_none_of_them_takes_effect_and_each_is_told_why(
     for variable in (*SESSION_VARIABLES, "HEIMDALL_HAID", "HEIMDALL_PLANNING_DIR"):
         monkeypatch.delenv(variable, raising=False)
     monkeypatch.setenv("PATH", f"{BIN}:{os.environ['PATH']}")
+    monkeypatch.setenv("TREADLE_HOME", str(tmp_path_factory.mktemp("state")))
     home = tmp_path_factory.mktemp(name)
     if name == "codex":
         environment(name, home, "http://127.0.0.1:1")  # its home, as the program itself would make it

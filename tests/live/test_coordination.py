@@ -31,6 +31,7 @@ COMMANDS = {
 CLAIM = {"claude": "mcp__heimdall__make_claim", "codex": "mcp__heimdall::make_claim"}
 CLAIM |= {"gemini": "mcp_heimdall_make_claim", "opencode": "heimdall_make_claim"}
 CLAIM |= {"qwen": "mcp__heimdall__make_claim", "copilot": "heimdall-make_claim"}
+SIX = ("read_claims", "make_claim", "release_claim", "read_capsules", "append_decision", "raise_conflict_pr")
 Call = tuple[str, dict[str, Any]]
 
 
@@ -43,6 +44,15 @@ def tool(name: str, what: str, **arguments: Any) -> Call:
     return CLAIM[name].replace("make_claim", what), arguments
 
 
+def tools_size(given: Any) -> int:
+    """Bytes of a request that describe tools of the server, without what the program adds to every tool of its own."""
+    if isinstance(given, dict) and "heimdall" in str(given.get("name")):
+        json_text = json.dumps(given, separators=(",", ":"))
+        return len(re.sub(r'"wait_for_previous":\{[^}]*\},?', "", json_text))
+    inside = given.values() if isinstance(given, dict) else given if isinstance(given, list) else ()
+    return sum(map(tools_size, inside))
+
+
 async def run(name: str, home: Path, cwd: Path, *calls: Call, fresh: bool = True) -> str:
     """Have the program make these calls, one after the other; gives everything that its model was told."""
     replies = [
@@ -53,7 +63,7 @@ async def run(name: str, home: Path, cwd: Path, *calls: Call, fresh: bool = True
     done = ScriptedReply(text="done", usage=USED, times="always")
     async with ModelServer(Script(reply=(title, *replies, done))) as server:
         env = environment(name, home, server.url, fresh=fresh)
-        env |= {"PATH": f"{BIN}:{env['PATH']}", "GIT_CONFIG_NOSYSTEM": "1"}
+        env |= {"PATH": f"{BIN}:{env['PATH']}", "GIT_CONFIG_NOSYSTEM": "1", "TREADLE_HOME": os.environ["TREADLE_HOME"]}
         for settings in (home / "codex" / "config.toml", home / ".config" / "opencode" / "opencode.json"):
             if settings.exists():  # of an earlier run, with the address of an earlier model
                 text = re.sub(r"http://127\.0\.0\.1:\d+", server.url, settings.read_text())
@@ -66,7 +76,10 @@ async def run(name: str, home: Path, cwd: Path, *calls: Call, fresh: bool = True
         finally:
             if process.returncode is None:
                 process.kill()
-        told = json.dumps([request.body for request in server.asked][-1:])
+        bodies = [request.body for request in server.asked]
+        told = json.dumps(bodies[-1:])
+        begun = [body for body in map(json.dumps, bodies) if "title generator" not in body]
+    (home / "first.txt").write_text(begun[0])
     (home / "last.txt").write_text(f"{out.decode()}\n{err.decode()}\n{told}")
     return told
 
@@ -77,6 +90,7 @@ def two(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path]:
     for variable in (*SESSION_VARIABLES, "HEIMDALL_HAID", "HEIMDALL_PLANNING_DIR"):
         monkeypatch.delenv(variable, raising=False)
     monkeypatch.setenv("PATH", f"{BIN}:{os.environ['PATH']}")
+    monkeypatch.setenv("TREADLE_HOME", str(tmp_path / "state"))
     one, other = tmp_path / "one", tmp_path / "two"
     (one / "src").mkdir(parents=True)
     (one / "src" / "a.py").write_text("a = 1\n")
@@ -186,6 +200,10 @@ async def test_a_program_uses_all_six_tools(
         tool(name, "release_claim"),
         fresh=name != "codex",
     )
+    first = (home / "first.txt").read_text()
+    assert "Several agents work in this repository" in first and all(one in first for one in SIX), first
+    print(f"{name}: {tools_size(json.loads(first))} bytes of tools in {len(first)}")
+    assert tools_size(json.loads(first)) <= 3000
     seen = (home / "last.txt").read_text()
     assert "active_claims" in told and "laid the keel" in told and "given" in told, seen
     assert "because it floats" in (one / ".planning" / "ledger" / "decisions.md").read_text(), seen

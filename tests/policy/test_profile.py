@@ -89,6 +89,13 @@ def test_added_directories_and_named_paths_are_inside(repo: Path) -> None:
     assert guard(repo, "yolo")(outside).verdict == "allow"
 
 
+def test_what_an_unknown_tool_names_to_be_written_is_judged_as_a_write(repo: Path) -> None:
+    judge = guard(repo, "yolo", deny=("Write(src/**)",))
+    for name, verdict in (("reformat", "deny"), ("get_symbols", "allow")):
+        args = {"files": [{"pathInProject": str(repo / "src" / "a")}]}
+        assert judge(Access(tool=f"mcp__ide__{name}", kind="other", args=args)).verdict == verdict
+
+
 def test_a_redirection_is_judged_as_a_write(repo: Path) -> None:
     judge = guard(repo, "suggest", allow=("Bash(echo *)",), deny=("Write(.env)",))
     assert judge(bash("echo a")).verdict == "allow"

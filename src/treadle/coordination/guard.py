@@ -22,6 +22,7 @@ from treadle.coordination.surfaces import Surface, literal_starts
 from treadle.errors import Denied, StorageError
 from treadle.io.sandbox.places import Matches
 from treadle.policy import patterns
+from treadle.policy.guess import CallWrites, written_by
 from treadle.session import Access, Decision
 
 # The files and directories that others hold and that exist, as the paths that a sandbox keeps read-only.
@@ -135,29 +136,38 @@ class Guarded:
         """
         if self.claims.agents.revoked(self.haid):
             return Decision(verdict="deny", reason=f"{self.haid} is revoked", by="claim")
-        if access.command is not None and access.kind != "write":
-            return self._judge_command(access.command)
-        if access.kind != "write":
+        named = CallWrites(access.tool, access.args)
+        writes, command = written_by(access), access.command or named.command
+        if not writes and not command and not named.mentions:
             return Decision(verdict="allow", by="claim")
-        found = self._overlaps(access.paths) or self.claims.leases.overlaps(
-            self._own(), self._surfaces(access.paths), self._process
+        surfaces = self._surfaces(writes)
+        found = self.claims.held_by_others(self._own(), surfaces) or self.claims.leases.overlaps(
+            self._own(), surfaces, self._process
         )
         if found:
             return Decision(verdict="deny", reason=Collision(found, "change").message, by="claim")
-        if unseen := self.claims.unseen():
+        if writes and (unseen := self.claims.unseen()):
             return Decision(verdict="ask", reason=f"what others hold cannot be seen: {'; '.join(unseen)}", by="claim")
-        return Decision(verdict="allow", by="claim")
-
-    def _judge_command(self, command: str) -> Decision:
+        if command:
+            return self._judge_command(command, os.path.join(self.cwd, named.where))
         judge = CommandJudge(self.claims, self.haid, self.cwd, process=self._process)
+        judge.judge("")
+        judge.weigh(named.mentioned(self.cwd))
+        return self._asked("call", judge.unseen)
+
+    def _judge_command(self, command: str, where: str) -> Decision:
+        judge = CommandJudge(self.claims, self.haid, where, process=self._process)
         judge.judge(command)
         if found := judge.overlaps or self._lease(judge.written):
             return Decision(verdict="deny", reason=Collision(found, "change").message, by="claim")
         self._doubt = judge.unseen
         if judge.unseen and not self._confined and (why := judge.lasting or self._files.not_saved() and judge.unseen):
-            reason = f"others hold files here, and the command does not show {why}"
-            return Decision(verdict="ask", reason=reason, by="claim")
+            return self._asked("command", why)
         return Decision(verdict="allow", by="claim")
+
+    def _asked(self, what: str, unseen: str) -> Decision:
+        reason = f"others hold files here, and the {what} does not show {unseen}" if unseen else ""
+        return Decision(verdict="ask" if unseen else "allow", reason=reason, by="claim")
 
     def _overlaps(self, paths: tuple[str, ...]) -> list[Overlap]:
         return self.claims.held_by_others(self._own(), self._surfaces(paths))
@@ -235,5 +245,5 @@ class Guarded:
         own = self.claims.bindings.family(self.haid)
         return [claim for claim in self.claims.active() if claim.haid not in own]
 
-    def _surfaces(self, paths: tuple[str, ...]) -> list[Surface]:
+    def _surfaces(self, paths: Iterable[str]) -> list[Surface]:
         return [one for path in paths for one in self.claims.surfaces_at(os.path.join(self.cwd, path))]

@@ -328,7 +328,12 @@ def hook_command(name: str) -> str:
 
 def _server() -> dict[str, Any]:
     # Every request of the agent carries the tools' descriptions: the six of 1.0.0 are half of all.
-    return {"command": program("heimdall-ledger-mcp"), "args": []}
+    return {"command": program("heimdall-ledger-mcp"), "args": [], **({"env": env} if (env := _env()) else {})}
+
+
+def _env() -> dict[str, str]:
+    """A state directory of the person's own: Codex passes no such variable on to servers."""
+    return {"TREADLE_HOME": home} if (home := os.environ.get("TREADLE_HOME")) else {}
 
 
 def _paragraph(path: str) -> Block:
@@ -341,15 +346,22 @@ def _hooked(path: str, events: Sequence[str], entry: Any) -> list[FileEdit]:
 
 
 AROUND = ("PreToolUse", "PostToolUse", "PostToolUseFailure")
+_GEMINI_READS = "read_file|read_many_files|glob|grep_search|search_file_content|list_directory|web_fetch"
+
+
+def _all_but(readers: str) -> str:
+    """A matcher for every tool but those known to change no file: a tool that a later version adds is asked about."""
+    return f"^(?!({readers})$)"
 
 
 def _claude(top: str) -> HostSetup:
     reads = "CLAUDE.md" if os.path.exists(os.path.join(top, "CLAUDE.md")) else "AGENTS.md"
     hook = {"type": "command", "command": hook_command("claude"), "timeout": HOOK_SECONDS}
-    entry = {"matcher": "Write|Edit|MultiEdit|NotebookEdit|Bash|mcp__.*", "hooks": [hook]}
+    entry = {"matcher": _all_but("Read|Glob|Grep|LS|WebFetch|WebSearch|ToolSearch|TodoWrite"), "hooks": [hook]}
     return HostSetup(
         [
-            JsonEntry(os.path.join(top, ".mcp.json"), ["mcpServers", SERVER], _server()),
+            # Claude Code then waits for the server, and the first request has its tools instead of none or their names.
+            JsonEntry(os.path.join(top, ".mcp.json"), ["mcpServers", SERVER], {**_server(), "alwaysLoad": True}),
             *_hooked(os.path.join(top, ".claude", "settings.json"), AROUND, entry),
             _paragraph(os.path.join(top, reads)),
         ],
@@ -362,6 +374,7 @@ def _codex(top: str, main: str, trust: bool = False) -> HostSetup:
     entry = {"hooks": [{"type": "command", "command": hook_command("codex"), "timeout": HOOK_SECONDS}]}
     override = os.path.join(top, "AGENTS.override.md")
     served = f"[mcp_servers.{SERVER}]\ncommand = {dumps(program('heimdall-ledger-mcp'))}\n"
+    served += "".join(f"env = {{ {name} = {dumps(value)} }}\n" for name, value in _env().items())
     edits: list[FileEdit] = [
         _toml(os.path.join(top, ".codex", "config.toml"), served),
         *_hooked(hooks, AROUND[:2], entry),
@@ -402,7 +415,7 @@ def _place(entry: JsonEntry) -> int:
 def _gemini(top: str) -> HostSetup:
     settings = os.path.join(top, ".gemini", "settings.json")
     hook = {"name": "treadle", "type": "command", "command": hook_command("gemini"), "timeout": HOOK_SECONDS * 1000}
-    entry = {"matcher": "write_file|replace|run_shell_command|mcp_.*", "hooks": [hook]}
+    entry = {"matcher": _all_but(_GEMINI_READS), "hooks": [hook]}
     return HostSetup(
         [
             JsonEntry(settings, ["mcpServers", SERVER], _server()),
@@ -419,7 +432,7 @@ def _gemini(top: str) -> HostSetup:
 def _qwen(top: str) -> HostSetup:
     settings = os.path.join(top, ".qwen", "settings.json")
     hook = {"type": "command", "command": hook_command("qwen"), "timeout": HOOK_SECONDS}
-    entry = {"matcher": "write_file|edit|notebook_edit|run_shell_command|mcp__.*", "hooks": [hook]}
+    entry = {"matcher": _all_but(_GEMINI_READS), "hooks": [hook]}
     return HostSetup(
         [
             JsonEntry(settings, ["mcpServers", SERVER], _server()),
@@ -445,6 +458,7 @@ def _copilot(top: str) -> HostSetup:
 
 def _opencode(top: str) -> HostSetup:
     served = {"type": "local", "command": [program("heimdall-ledger-mcp")], "enabled": True}
+    served |= {"environment": env} if (env := _env()) else {}
     return HostSetup(
         [
             JsonEntry(os.path.join(top, "opencode.json"), ["mcp", SERVER], served),

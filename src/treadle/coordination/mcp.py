@@ -310,9 +310,8 @@ SIX = (
     ),
     LedgerTool(
         "make_claim",
-        "Claim paths, globs or file#symbol before you change them. Refused when another agent holds any of them."
-        " Adds to what you hold. A sub-agent with a part of its own passes client_identity, a name of its own, here and"
-        " in every later call; what it claims is then its own, and others of the same session are refused it.",
+        "Claim paths, globs or file#symbol before you change them, beside what you hold. Refused when another agent"
+        " holds any. A sub-agent that claims for itself passes client_identity, a name of its own, in every call.",
         _make_claim,
         {"surfaces": _SOME, "task": NON_EMPTY},
         {"ttl_minutes": {"type": "integer", "minimum": 1}},
@@ -327,8 +326,7 @@ SIX = (
     ),
     LedgerTool(
         "read_capsules",
-        "What was done before, in a few lines each: finished hand-offs and context capsules, a page at a time: `next`"
-        " of an answer is the `after` of the following call.",
+        "What was done before, in a few lines each, a page at a time: `next` of an answer is the `after` of a call.",
         _read_capsules,
         optional={"id": TEXT, "limit": {"type": "integer", "minimum": 1, "maximum": 1000}, "after": TEXT},
         reads=True,

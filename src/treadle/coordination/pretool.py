@@ -7,7 +7,6 @@ is asked; a program that cannot ask has the call refused.
 
 import os
 import re
-import shlex
 
 from treadle.coordination import repository
 from treadle.coordination.bindings import IdentityBindings
@@ -18,31 +17,9 @@ from treadle.coordination.held_files import HeldFiles
 from treadle.coordination.identity import Key, checked, declared_process, given_process, root, starter
 from treadle.coordination.planning import Planning
 from treadle.light import Any
-from treadle.wire.common.jsontext import loads
+from treadle.policy.guess import CallWrites
 
 PROGRAMS = ("claude", "codex", "gemini", "qwen", "copilot", "opencode", "cursor")
-_PATH_KEY = re.compile(r"path|file|dir|folder|glob|notebook|uri|^(source|destination|from|to|target)$", re.IGNORECASE)
-_READS = set("read view get list search find grep glob ls stat show describe diff query lookup count tree lsp".split())
-_NOUNS = set(
-    "file files text lines range content contents code codebase directory directories dir dirs folder path paths info "
-    "symbol symbols definition references diagnostics problems overview structure resource resources multiple many all "
-    "git log status web notebook project in of for by with".split()
-)
-"""A tool that has only such words in its name, and one that reads, is a reader; all else is taken for a writer."""
-_RUNS = re.compile(r"exec|run|eval|shell|terminal|process|repl|stdin|command|bash|script", re.I)
-_CODE_KEY = re.compile(r"code|script|input|chars|expression|cmd_?line|commands|argv|shell_command|command_?line", re.I)
-_LEDGER = {"make_claim", "release_claim", "append_decision", "raise_conflict_pr", "post_message", "set_fact", "brief"}
-"""Tools that name files and change none."""
-_MOST = 2000
-"""How many arguments of a call are looked at."""
-_WRITES = {
-    *("write", "edit", "multiedit", "notebookedit", "create", "write_file", "replace", "edit_file", "notebook_edit"),
-    *("apply_patch", "patch", "delete", "str_replace", "strreplace", "editnotebook", "str_replace_editor"),
-}
-"""File-writing tools of these programs, in lower case."""
-_PATCH = ("*** Add File: ", "*** Update File: ", "*** Delete File: ", "*** Move to: ")
-_DIFF = re.compile(r"^(?:\+\+\+ b/|--- a/|rename (?:from|to) )([^\t\n]+)", re.M)
-_WHERE = ("dir_path", "workdir", "cwd", "working_directory", "directory")
 _ASK = ("claude", "cursor")
 """The programs of which it is known that a hook can make them ask a person; in the others that lets the call run."""
 _READS_NOTES = ("claude", "codex")
@@ -59,10 +36,8 @@ class OutsideCall:
         roots = given.get("workspace_roots")
         self.cwd = str(given.get("cwd") or (roots[0] if isinstance(roots, list) and roots else "") or os.getcwd())
         self.tool = str(given.get("tool_name") or given.get("toolName") or given.get("tool") or "")
-        arguments = _unpacked(given.get("tool_input", given.get("toolArgs")))
-        self.arguments: dict[str, Any] = arguments if isinstance(arguments, dict) else {}
-        inner = next((self.arguments[name] for name in _WHERE if isinstance(self.arguments.get(name), str)), "")
-        self.where = os.path.join(self.cwd, inner)
+        self.does = CallWrites(self.tool, given.get("tool_input", given.get("toolArgs")))
+        self.where = os.path.join(self.cwd, self.does.where)
         """The directory in which a command runs."""
         self.project = self.cwd
         """The worktree whose claims count."""
@@ -71,109 +46,9 @@ class OutsideCall:
         self.staged: list[str] | None = None
         """What is about to be committed, if that cannot be asked here."""
 
-    @property
-    def command(self) -> str:
-        command, words = self.arguments.get("command", self.arguments.get("cmd")), self.arguments.get("args")
-        if isinstance(command, list):
-            return shlex.join(map(str, command))
-        if command is not None:
-            return f"{command} {shlex.join(map(str, words))}" if isinstance(words, list) else str(command)
-        given = self.arguments.items() if _RUNS.search(self.tool) else ()
-        return "\n".join(_script(key.lower(), value) for key, value in given if _CODE_KEY.fullmatch(key))
-
-    def runs(self) -> str:
-        """The command that it runs, unless it is a tool that writes files itself."""
-        return self.command if self.tool.lower() not in _WRITES else ""
-
-    def goes_on(self) -> str:
-        """Why it may run on when the call is over, if its arguments say so."""
-        behind = self.arguments.get("run_in_background") or self.arguments.get("is_background")
-        return "what it does in the background" if behind else ""
-
     def writes(self) -> list[str]:
         """The paths that the call itself names to be written, absolute."""
-        found = []
-        where, arguments = self._without_place()
-        if not self._only_reads():
-            found += [text for key, text in _texts(arguments) if _PATH_KEY.search(key)]
-        for key, text in self.arguments.items():
-            if isinstance(text, str):
-                found += patched(text) if "*** " in text else []
-                found += _DIFF.findall(text) if key in ("patch", "diff") else []
-        return [os.path.join(where, path) for path in dict.fromkeys(found)]
-
-    def mentions(self) -> list[str]:
-        """What else in the arguments of a tool that may write could be a path, absolute."""
-        if self._only_reads() or self.runs():
-            return []
-        where, arguments = self._without_place()
-        found = (os.path.normpath(os.path.join(where, text)) for _, text in _texts(arguments))
-        return [path for path in dict.fromkeys(found) if not f"{self.cwd}/".startswith(f"{path}/")]
-
-    def _only_reads(self) -> bool:
-        name = self.tool.rpartition("__")[2]  # without the name of its server
-        name = name.removeprefix("mcp_").partition("_")[2] if name.startswith("mcp_") else name
-        words = set(re.findall("[a-z]+", re.sub("([a-z0-9])([A-Z])", r"\1 \2", name).lower()))
-        return name in _LEDGER or bool(words & _READS) and words <= _READS | _NOUNS
-
-    def _without_place(self) -> tuple[str, dict[str, Any]]:
-        """Where it works, and the other arguments, unless that is all it names."""
-        rest = {key: value for key, value in self.arguments.items() if key not in _WHERE}
-        return (self.where, rest) if rest else (self.cwd, self.arguments)
-
-
-def _script(key: str, value: Any) -> str:
-    """Code that a tool is given, as a script of the shell."""
-    if key in ("code", "expression"):
-        return shlex.join(["python3", "-c", str(value)])  # in whichever language: what it writes is not seen
-    if isinstance(value, list):
-        return shlex.join(map(str, value)) if key == "argv" else "\n".join(map(str, value))
-    return str(value)
-
-
-def _unpacked(value: Any) -> Any:
-    """What a text of JSON holds; else the value as it is."""
-    try:
-        return loads(value) if isinstance(value, str) and value[:1] in ("{", "[") else value
-    except ValueError:
-        return value
-
-
-def _texts(arguments: dict[str, Any]) -> list[tuple[str, str]]:
-    """Every text of one line in the arguments with its key, however deep; a key is such a text, too."""
-    found: list[tuple[str, str]] = []
-    todo: list[tuple[str, Any]] = [("", arguments)]
-    while todo and len(found) < _MOST:
-        key, value = todo.pop()
-        value = _unpacked(value)
-        if isinstance(value, dict):
-            found += [(key, _plain(str(name))) for name in value if "/" in str(name)]
-            todo += [(str(name), one) for name, one in value.items()]
-        elif isinstance(value, list):
-            todo += [(key, one) for one in value]
-        elif isinstance(value, str) and (text := _plain(value)) and "\n" not in text:
-            found.append((key, text))
-    return found
-
-
-def _plain(text: str) -> str:
-    """The path in a file's address, or the text itself."""
-    text = text.strip()
-    if text[:7].lower() != "file://":
-        return text
-    from urllib.parse import unquote
-
-    return unquote("/" + text[7:].partition("/")[2])
-
-
-def patched(text: str) -> list[str]:
-    """The files that a patch in Codex's format changes."""
-    found = []
-    for line in text.splitlines():
-        for mark in _PATCH:
-            if line.lstrip().startswith(mark):
-                found.append(line.lstrip().removeprefix(mark).strip())
-    return found
+        return [os.path.join(self.cwd, path) for path in self.does.paths]
 
 
 class HookAnswer:
@@ -207,7 +82,7 @@ def judge(call: OutsideCall) -> HookAnswer:
 
 
 def refusal(claims: Claims, held: HeldFiles, haid: str, call: OutsideCall) -> HookAnswer | None:
-    writes, command, mentions = call.writes(), call.runs(), call.mentions()
+    writes, command, mentions = call.writes(), call.does.command, call.does.mentioned(call.cwd)
     if not writes and not command and not mentions:
         held.begin()  # for its end is told like any other's
         return None
@@ -238,7 +113,7 @@ def refusal(claims: Claims, held: HeldFiles, haid: str, call: OutsideCall) -> Ho
         )
     looks = bool(command) and _looks(command)
     not_saved = held.begin("" if looks else judged.unseen)
-    if not looks and judged.unseen and (why := judged.lasting or call.goes_on() or not_saved and judged.unseen):
+    if not looks and judged.unseen and (why := judged.lasting or call.does.goes_on or not_saved and judged.unseen):
         return HookAnswer(
             f"others hold files here, and the command does not show {why}. Name the files plainly in it,"
             f" or use the tool for editing files. You are {haid}.",

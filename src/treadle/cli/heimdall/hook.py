@@ -50,7 +50,7 @@ def run_hook(
             raise LocalError(failed)
         found = judge(call)
     except (TreadleError, _Late) as error:
-        acts = bool(call.writes() or call.runs())
+        acts = bool(call.writes() or call.does.command)
         why = f"the claims of others could not be checked: {error}" if acts else ""
         found = HookAnswer(note=why) if call.is_over else HookAnswer(why)
     finally:
