@@ -1,6 +1,6 @@
 """A hundred ways to change what another holds, by the real programs with the hooks of `treadle coord setup`.
 
-How many take effect and how many are told why is printed, for docs/reference/claims-bind.md.
+How many take effect and how many are told why is printed, for docs/how-to/claims.md.
 """
 
 import os

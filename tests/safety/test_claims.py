@@ -58,7 +58,7 @@ def test_each_way_is_refused_or_in_doubt_before_it_runs(top: Path) -> None:
         through += [] if judge.overlaps or judge.unseen else [claim_way(number)]
     assert through == []
     assert (len(CLAIM_WAYS), refused, unseen) == (121, 75, 46), (
-        "then docs/reference/claims-bind.md says something else too"
+        "then docs/how-to/claims.md says something else too"
     )
 
 
