@@ -57,9 +57,7 @@ def test_each_way_is_refused_or_in_doubt_before_it_runs(top: Path) -> None:
         unseen += bool(judge.unseen and not judge.overlaps)
         through += [] if judge.overlaps or judge.unseen else [claim_way(number)]
     assert through == []
-    assert (len(CLAIM_WAYS), refused, unseen) == (121, 75, 46), (
-        "then docs/how-to/claims.md says something else too"
-    )
+    assert (len(CLAIM_WAYS), refused, unseen) == (121, 75, 46), "then docs/how-to/claims.md says something else too"
 
 
 def test_a_day_s_work_is_not_disturbed(top: Path) -> None:
