@@ -43,7 +43,7 @@ def a2a(as_json: bool, client: str, clients: bool, revoke: str, **options: Any) 
 
     The agent's card is at /.well-known/agent-card.json. A conversation of a client is a session here, and a task is
     one turn of it. What the agent asks makes the task `input-required`: the client replies with the task's id. Each
-    client sees its own tasks only. More: treadle docs serve-an-agent-over-a2a.
+    client sees its own tasks only. More: treadle docs a2a.
     """
     try:
         from treadle.serve.tokens import Tokens, directory
@@ -257,7 +257,7 @@ def mcp(agent: str, sandbox: bool | None, network: str | None, model: str | None
 
     A client cannot ask for more than --permission-mode allows, nor for a directory outside of this one. What needs a
     permission is asked: of the person at the client where the client can ask them, else of its model, with `answer`.
-    Nothing but the protocol is ever written to stdout. More: treadle docs give-agents-to-an-mcp-client.
+    Nothing but the protocol is ever written to stdout. More: treadle docs mcp-door.
     """
     from treadle.agents import find_agent
     from treadle.doors.mcp.door import McpDoor
