@@ -10,7 +10,7 @@ from __future__ import annotations
 import importlib
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -42,6 +42,8 @@ if TYPE_CHECKING:
     from treadle.events import Event
 
 AGENTS = {"native": "treadle.agent.native:NativeAgent"}
+TRAJECTORY = "atif:"
+"""Before the file that a session begins with, where another session could be named."""
 """Our own agents, by name."""
 
 
@@ -162,23 +164,35 @@ def _driver(name: str, settings: Mapping[str, AgentSettings] | None) -> tuple[Ag
 
 
 async def taking_over(spec: SessionSpec, agent: str, *, prefix: bool = False) -> SessionSpec:
-    """The same for an agent that is to go on with another's session, `AGENT:ID` or one of ours: it gets what is known
-    of that as a handover. The session must have ended, unless a copy of it is wanted."""
-    owner, wanted = _owner(spec.start.resume or "", agent, prefix=prefix)
-    if owner in ("", agent):
-        return spec if owner == "" else _starting(spec, resume=wanted)
+    """The same for an agent that is to go on with another's session (`AGENT:ID` or one of ours) or with `atif:FILE`: it
+    gets what is known of that as a handover. The session must have ended, unless a copy of it is wanted."""
+    wanted = spec.start.resume or ""
+    past: Iterable[Event]
+    if wanted.startswith(TRAJECTORY):
+        owner, past = _trajectory(wanted.removeprefix(TRAJECTORY))
+    else:
+        owner, wanted = _owner(wanted, agent, prefix=prefix)
+        if owner in ("", agent):
+            return spec if owner == "" else _starting(spec, resume=wanted)
+        if owner == "native":
+            past, denied = _own_past(wanted, fork=spec.start.fork)
+            rules = msgspec.structs.replace(spec.rules, deny=(*spec.rules.deny, *denied))
+            spec = msgspec.structs.replace(spec, rules=rules)
+        else:
+            past = await _past(owner, wanted, spec)
     from treadle.redact import Redactor
     from treadle.sessions.handover import gathered
 
-    if owner == "native":
-        past, denied = _own_past(wanted, fork=spec.start.fork)
-        spec = msgspec.structs.replace(
-            spec, rules=msgspec.structs.replace(spec.rules, deny=(*spec.rules.deny, *denied))
-        )
-    else:
-        past = await _past(owner, wanted, spec)
     handover = gathered(past, owner, Redactor.of_environment(os.environ)).prompt()
     return _starting(spec, resume=None, fork=False, at="", handover=handover)
+
+
+def _trajectory(path: str) -> tuple[str, Iterator[Event]]:
+    from treadle.io.files import read
+    from treadle.sessions import atif
+
+    found = atif.read_trajectory(read(os.path.join(here(), os.path.expanduser(path))), path)
+    return found.agent.name, atif.events_of(found)
 
 
 def _starting(spec: SessionSpec, **how: Any) -> SessionSpec:

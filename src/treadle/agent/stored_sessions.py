@@ -8,6 +8,7 @@ from typing import Any, BinaryIO
 
 import msgspec
 
+from treadle import __version__
 from treadle.agent.messages import ChatMessage, ToolResult, UserMessage
 from treadle.agent.transcript import (
     FORMAT,
@@ -27,6 +28,7 @@ from treadle.errors import NotFound
 from treadle.io import paths
 from treadle.io.files import opened
 from treadle.redact import Redactor
+from treadle.sessions import atif
 from treadle.sessions.totals import Totals
 
 # The stored sessions, and how one is found. Only the two ends of a history are read: the end holds what is listed
@@ -146,7 +148,7 @@ def _from_tail(lines: list[bytes]) -> Listing | None:
     return None
 
 
-# A saved session as a document: Markdown to read, JSON for programs. Pure.
+# A saved session as a document: Markdown to read, a trajectory (ATIF) for programs. Pure.
 #
 # The document leaves the machine, so secrets are removed. The history itself keeps them, because resuming needs all
 # of it.
@@ -187,19 +189,56 @@ class SessionDocument:
         return {"role": "assistant", "text": self._clean(message.text), "model": message.model, "calls": calls}
 
 
-def as_json(document: SessionDocument) -> dict[str, Any]:
-    usage = document.totals
-    return {
-        "id": document.id,
-        "name": document.name,
-        "cwd": document.cwd,
-        "model": document.model,
-        "created": document.created,
-        "turns": document.turns,
-        "total_tokens": usage.total_tokens if usage.calls else None,
-        "cost_usd": usage.cost_usd if usage.calls else None,
-        "messages": document.messages,
-    }
+def as_atif(document: SessionDocument) -> bytes:
+    """The session as a trajectory: each step is a prompt, or a reply with its tool calls and their results."""
+    steps: list[atif.Step] = []
+    for message in document.messages:
+        if message["role"] == "tool" and steps and steps[-1].source == "agent":
+            _observe(steps[-1], message)
+        elif message["role"] == "user":
+            steps.append(atif.Step(step_id=len(steps) + 1, source="user", message=message["text"]))
+        elif message["role"] == "assistant":
+            calls = [_called(call) for call in message["calls"]] or None
+            step = atif.Step(step_id=len(steps) + 1, source="agent", message=message["text"], tool_calls=calls)
+            step.model_name = message["model"] or None
+            steps.append(step)
+    used = document.totals
+    metrics: dict[str, int | float] = {"total_steps": len(steps)}
+    if used.calls and not used.estimated:
+        metrics |= {
+            "total_prompt_tokens": used.prompt_tokens,
+            "total_completion_tokens": used.output_tokens,
+            "total_cached_tokens": used.cache_read_tokens,
+            **({} if used.cost_usd is None else {"total_cost_usd": used.cost_usd}),
+        }
+    names = ("name", "cwd", "created", "turns")
+    trajectory = atif.Trajectory(
+        schema_version=atif.VERSION,
+        session_id=document.id,
+        agent=atif.Who(name="treadle", version=__version__, model_name=document.model),
+        steps=steps,
+        final_metrics=metrics,
+        extra={name: value for name in names if (value := getattr(document, name)) is not None},
+    )
+    return msgspec.json.format(msgspec.json.encode(trajectory)) + b"\n"
+
+
+def _called(call: dict[str, Any]) -> atif.Called:
+    try:
+        given = msgspec.json.decode(call["arguments"])
+    except msgspec.MsgspecError:
+        given = None
+    arguments = given if isinstance(given, dict) else {"arguments": call["arguments"]}
+    return atif.Called(tool_call_id=call["id"], function_name=call["name"], arguments=arguments)
+
+
+def _observe(step: atif.Step, message: dict[str, Any]) -> None:
+    known = message["call"] in [call.tool_call_id for call in step.tool_calls or ()]
+    step.observation = step.observation or atif.Observation(results=[])
+    result = atif.Result(source_call_id=message["call"] if known else None, content=message["text"])
+    step.observation.results.append(result)
+    if not message["ok"]:
+        step.extra = {"failed_calls": [*(step.extra or {}).get("failed_calls", ()), message["call"]]}
 
 
 def as_markdown(document: SessionDocument, *, tools: bool = True) -> str:

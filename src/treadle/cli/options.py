@@ -235,7 +235,7 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     give_up_after: float | None = RUN.option("Ask it again for S seconds at most.  [default: 300]", "S", type=Amount())
     continue_last: bool = RUN.flag("Go on with the last session here.", names="-c --continue")
     resume: str | None = RUN.option(
-        "Go on with a session, by id, its beginning, or name; AGENT:ID is one of another agent.",
+        "Go on with a session, by id, its beginning, or name; AGENT:ID is another agent's, atif:FILE a trajectory.",
         "ID",
         names="-r --resume",
     )

@@ -8,7 +8,6 @@ import time
 from typing import TYPE_CHECKING
 
 import click
-import msgspec
 
 from treadle.agent import stored_sessions
 from treadle.agent.stored_sessions import ListedSession, SessionDocument, find_session, list_sessions
@@ -138,8 +137,7 @@ def show(wanted: str, tools: bool, as_json: bool) -> None:
     """Show what was said in a session, by its id, a unique beginning of it, or its name."""
     document = _document(wanted)
     if as_json:
-        show_json(stored_sessions.as_json(document))
-        return
+        return click.echo(stored_sessions.as_atif(document), nl=False)
     text = printable(stored_sessions.as_markdown(document, tools=tools))
     if not colourful(sys.stdout):
         click.echo(text)
@@ -155,25 +153,26 @@ def show(wanted: str, tools: bool, as_json: bool) -> None:
 @click.option(
     "--format",
     "form",
-    type=click.Choice(["markdown", "json"]),
+    type=click.Choice(["markdown", "atif"]),
     help="Default: by the file's name, or markdown.",
 )
 @click.option("-o", "--output", type=click.Path(dir_okay=False), help="A file instead of standard output.")
 def export(wanted: str, form: str | None, output: str | None) -> None:
-    """Write a session as one document: Markdown or JSON.
+    """Write a session as one document: Markdown, or ATIF, the JSON of a trajectory that Harbor and Phoenix read.
 
     \b
     treadle sessions export 7c5 -o talk.md
+    treadle sessions export 7c5 -o talk.json          # ATIF
+    treadle -p "Go on." --resume atif:talk.json       # a new session begins with it
 
     All that was said is in it, also what the model no longer sees. Secrets that Treadle recognises are taken out; read
     it before you pass it on.
     """
     document = _document(wanted)
-    if form == "json" or form is None and (output or "").lower().endswith(".json"):
-        text = msgspec.json.format(msgspec.json.encode(stored_sessions.as_json(document))).decode() + "\n"
+    if form == "atif" or form is None and (output or "").lower().endswith(".json"):
+        data = stored_sessions.as_atif(document)
     else:
-        text = stored_sessions.as_markdown(document)
-    data = text.encode("utf-8", "replace")
+        data = stored_sessions.as_markdown(document).encode("utf-8", "replace")
     if output is not None:
         write_atomic(os.path.abspath(output), data)
     else:

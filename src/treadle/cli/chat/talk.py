@@ -191,7 +191,7 @@ async def _mcp(talk: Talking, args: str) -> str:
 
 
 async def _export(talk: Talking, args: str) -> str:
-    from treadle.agent.stored_sessions import SessionDocument, as_json, as_markdown
+    from treadle.agent.stored_sessions import SessionDocument, as_atif, as_markdown
     from treadle.agent.transcript import Transcript
 
     if talk.session.info.name != "native":
@@ -200,16 +200,14 @@ async def _export(talk: Talking, args: str) -> str:
     found = SessionDocument(Transcript.read(talk.session.id), Redactor.of_environment(os.environ))
     ending = os.path.splitext(path)[1]
     if ending == ".json":
-        import msgspec
-
-        text = msgspec.json.format(msgspec.json.encode(as_json(found))).decode()
+        data = as_atif(found)
     elif ending == ".md":
-        text = as_markdown(found)
+        data = as_markdown(found).encode()
     else:
         raise ConfigError(f"{path} does not say which form is meant", hint="a name that ends in .md or .json")
     if os.path.exists(path):
         raise ConfigError(f"{path} exists already", hint="/export OTHER-NAME")
-    write_atomic(path, text.encode())
+    write_atomic(path, data)
     return f"The session is in {path}."
 
 
