@@ -121,10 +121,11 @@ def test_limits_follow_size_and_what_is_left(tmp_path: Path) -> None:
 
 
 def test_who_cannot_be_held_to_a_policy_looks_without_one() -> None:
-    assert briefing.looking("native", "")["policy"].deny_write == ("**",)
-    other = briefing.looking("codex", "gpt-5")
+    assert briefing.looking("native", "", ())["policy"].deny_write == ("**",)
+    other = briefing.looking("codex", "gpt-5", ())
     assert other["policy"].deny_write == () and (other["agent"], other["model"]) == ("codex", "gpt-5")
-    assert briefing.looking("native", "")["model"] is None and other["mode"] == "full-auto"
+    assert briefing.looking("native", "", ("codex",))["policy"].deny_write == (), "its fallback could not be held to it"
+    assert briefing.looking("native", "", ())["model"] is None and other["mode"] == "full-auto"
     assert other["no_verify"], "a reviewer who finds the tests red does not claim that they pass"
 
 

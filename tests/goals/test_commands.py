@@ -112,7 +112,8 @@ async def test_a_plan_is_begun_once_with_all_its_roles_its_train_and_its_budget(
     assert await commands.begin(bus, PLAN, str(repository)) == (name, False)
     changed = PLAN.replace('judge = "none"', 'judge = "none", reconciler = "codex"').replace("tokens = 1000, ", "")
     await requested(bus)
-    other, new = await commands.begin(bus, changed, str(repository), planner=Used(input_tokens=5))
+    other, new = await commands.begin(bus, changed, str(repository), planner=Used(input_tokens=5), fallback=("codex",))
+    assert (await commands.show(bus, other))[1].fallback == ("codex",)
     assert new and other != name and (await requested(bus)) == [], "there is no budget that the fleet could hold"
     (stored,) = (await trains.trains(bus)).values()
     assert stored.reconciler == "native", "the train has one already"

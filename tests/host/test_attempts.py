@@ -1,25 +1,41 @@
 """One order, tried again and elsewhere."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.host.conftest import QUICK, order, scripted
 from tests.host.test_run import more
+from tests.workspace.repositories import make
 from treadle.errors import Cancelled, Denied, PeerFatal, RateLimited
-from treadle.host.job import Job
+from treadle.host.job import Backend, Job
 from treadle.host.run import Attempts, HostRun, _may_pass
 from treadle.host.store import ReceiptStore
 from treadle.wire.sidecar.receipts import Receipt
+from treadle.workspace.workspace import WorkspaceMode
 
 
-def attempts(source: Path, store: ReceiptStore, act: str, runs: list[HostRun], **options: Any) -> Attempts:
+def attempts(
+    source: Path,
+    store: ReceiptStore,
+    act: str,
+    runs: list[HostRun],
+    *,
+    mode: WorkspaceMode = "staged",
+    between: Callable[[], None] = lambda: None,
+    **options: Any,
+) -> Attempts:
     def start(job: Job, earlier: Sequence[dict[str, Any]]) -> HostRun:
+        if earlier:
+            between()
         runs.append(HostRun(job, store, earlier=earlier))
         return runs[-1]
 
-    return Attempts(Job(order=order(source), backend=scripted(act), timing=QUICK), start, **options)
+    job = Job(order=order(source), backend=scripted(act), timing=QUICK, mode=mode, keep_workspace=True)
+    return Attempts(job, start, **options)
 
 
 async def outcome(source: Path, store: ReceiptStore, act: str, **options: Any) -> tuple[Receipt, list[HostRun]]:
@@ -62,6 +78,40 @@ async def test_when_one_fails_the_next_gets_the_order(source: Path, store: Recei
     receipt, runs = await outcome(source, store, "not_json", fallbacks=fallbacks)
     assert receipt.outcome == "complete" and [run.job.backend.name for run in runs] == ["not_json", "killed", "good"]
     assert [tried["agent"] for tried in more(receipt)["earlier_attempts"]] == ["not_json", "killed"]
+
+
+CANNOT_START = Backend(name="none", argv=("false",))
+
+
+@pytest.mark.parametrize("mode", ["staged", "worktree"])
+async def test_the_next_goes_on_from_the_files_and_is_told_what_was_done(
+    tmp_path: Path, source: Path, store: ReceiptStore, mode: WorkspaceMode
+) -> None:
+    source = source if mode == "staged" else Path(make(tmp_path / "repo").top)
+    fallbacks = [CANNOT_START, scripted("does_what_it_does_not_say")]
+    receipt, runs = await outcome(source, store, "killed_at_work", fallbacks=fallbacks, mode=mode)
+    left = runs[-1].left
+    assert receipt.outcome == "complete" and left is not None and not (source / "made.txt").exists()
+    assert [change.path for change in left.difference().changes] == ["made.txt", "secret.txt"]
+    assert Path(left.root, "made.txt").read_text() == "do it\n"
+    told = Path(left.root, "secret.txt").read_text()
+    assert told.startswith("<handover>") and "I chose tabs because of make." in told and told.endswith("\n\ndo it\n")
+
+
+@pytest.mark.parametrize("how", ["fresh", "conflict"])
+async def test_with_fresh_it_begins_again_and_also_where_the_source_is_no_longer_the_same(
+    source: Path, store: ReceiptStore, how: str
+) -> None:
+    def between() -> None:
+        if how == "conflict":
+            (source / "made.txt").write_text("a person's")
+
+    fallbacks = [scripted("does_what_it_does_not_say")]
+    _, runs = await outcome(source, store, "killed_at_work", fallbacks=fallbacks, fresh=how == "fresh", between=between)
+    left = runs[-1].left
+    assert left is not None and [change.path for change in left.difference().changes] == ["secret.txt"]
+    assert Path(left.root, "secret.txt").read_text() == "do it\n"
+    assert ("begun again" in str(runs[-1].observed.notes)) is (how == "conflict")
 
 
 async def test_whoever_stops_it_stops_all_attempts(source: Path, store: ReceiptStore) -> None:

@@ -285,6 +285,7 @@ ACTS: dict[str, list[Step]] = {
     "exit_without_final": [begin, EVENT, words("out of memory"), leave(3)],
     "clean_exit_without_final": [begin],
     "killed": [begin, EVENT, die],
+    "killed_at_work": [begin, write("made.txt"), MADE, event(text="I chose tabs because of make."), die],
     "exit_inside_a_line": [begin, EVENT, put(b'{"t":"final","ref_id":"$RUN')],
     "exit_with_an_orphan_on_its_output": [begin, EVENT, start(IN_ITS_OWN_SESSION), leave(4)],
     "output_closed": [begin, EVENT, close(1), forever],

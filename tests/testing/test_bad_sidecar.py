@@ -80,6 +80,7 @@ REFUSED: dict[str, tuple[type[Exception], str | None]] = {
     "exit_without_final": (PeerExited, "backend_crashed"),
     "clean_exit_without_final": (PeerExited, "backend_crashed"),
     "killed": (PeerExited, "backend_crashed"),
+    "killed_at_work": (PeerExited, "backend_crashed"),
     "exit_inside_a_line": (PeerExited, "backend_crashed"),
     "exit_with_an_orphan_on_its_output": (PeerExited, "backend_crashed"),
     "output_closed": (PeerClosed, "stream_closed"),

@@ -381,9 +381,8 @@ host.add_command(schema)
 @click.option(
     "--retry", type=click.IntRange(0), default=0, metavar="N", help="Try N times more after a crash or a stall."
 )
-@click.option(
-    "--fallback", multiple=True, metavar="BACKEND", help="If it fails, give the order to this one. Again for more."
-)
+@click.option("--fallback", multiple=True, metavar="BACKEND", help="If it fails, this one goes on. Again for more.")
+@click.option("--fresh", is_flag=True, help="The fallback begins again from --root, without what was done.")
 @click.option(
     "--verify",
     metavar="CMD",
@@ -483,7 +482,7 @@ async def _run(options: dict[str, Any]) -> int:
             _warn(f"run {made.run_id} by {job.backend.name}")
         return made
 
-    attempts = Attempts(job, start, retries=options["retry"], fallbacks=fallbacks)
+    attempts = Attempts(job, start, retries=options["retry"], fallbacks=fallbacks, fresh=options["fresh"])
     receipt = await _interruptible(attempts)
     printing.end()
     work = attempts.run

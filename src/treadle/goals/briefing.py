@@ -67,6 +67,7 @@ def work(record: GoalRecord, plan: GoalPlan, name: str, base: str, seen: GoalSee
         verify=" && ".join(f"( {each}\n)" for each in checks if each),
         setup=plan.setup,
         on_red=planned.on_red,
+        fallback=plan.fallback,
         **_common(record),
         limits=limits(record, plan, planned.size, seen, WORK_SECONDS),
     )
@@ -183,7 +184,6 @@ def review(
 ) -> Spec:
     """`judge`: the files of its check that it changes, `checks`: how."""
     planned = next(each for each in plan.order if each.id == name)
-    agent, model = role_of(plan, "reviewer")
     cut = diff if len(diff) <= DIFF_MAX else diff[:DIFF_MAX] + "\n... (the rest with the command above)"
     accept = "\n".join(f"  {each}" for each in planned.accept) or "  (no commands)"
     # What is too long to be shown whole is a person's: its end may hide what no one looks at.
@@ -193,15 +193,15 @@ def review(
         title=f"review of {name}",
         task=REVIEW.format(name=name, task=planned.task.strip(), accept=accept, base=base, diff=cut, answer=ANSWER)
         + more,
-        **_looking(record, agent, model),
+        **_looking(record, plan, "reviewer"),
         answer="review",
         base=commit,
         limits=limits(record, plan, "s", seen, LOOK_SECONDS),
     )
 
 
-def _looking(record: GoalRecord, agent: str, model: str) -> dict[str, Any]:
-    return {**_common(record), **looking(agent or "native", model), "root": record.root}
+def _looking(record: GoalRecord, plan: GoalPlan, role: str) -> dict[str, Any]:
+    return {**_common(record), **looking(*role_of(plan, role), plan.fallback), "root": record.root}
 
 
 def default_agent() -> str:
@@ -211,11 +211,13 @@ def default_agent() -> str:
     return config.load(".").settings.agent or "native"
 
 
-def looking(agent: str, model: str) -> dict[str, Any]:
+def looking(agent: str, model: str, fallback: Sequence[str]) -> dict[str, Any]:
     """An order that only looks: in a confined copy whose changes are never taken, and unable to write where that can be
     kept. Not checked: a verdict on red work is no claim that it is green."""
-    policy = LOOKS if agent == "native" else OrderPolicy()
-    return {"agent": agent, "model": model or None, "mode": "full-auto", "policy": policy, "no_verify": True}
+    agent = agent or "native"
+    policy = LOOKS if {agent, *fallback} == {"native"} else OrderPolicy()
+    how = {"mode": "full-auto", "policy": policy, "no_verify": True}
+    return {"agent": agent, "model": model or None, "fallback": tuple(fallback), **how}
 
 
 JUDGE = """You judge whether a goal is met, on the branch as it is now; change nothing.
@@ -237,7 +239,6 @@ enough for one agent, with acceptance commands that fail now. {answer}
 
 def judge(record: GoalRecord, plan: GoalPlan, seen: GoalSeen) -> Spec:
     assert record.done is not None
-    agent, model = role_of(plan, "judge")
     steps = "\n".join(f"- {name}: {outcome_of(step)}" for name, step in record.steps.items())
     return Spec(
         id=record.judge,
@@ -250,7 +251,7 @@ def judge(record: GoalRecord, plan: GoalPlan, seen: GoalSeen) -> Spec:
             steps=steps,
             answer=ANSWER,
         ),
-        **_looking(record, agent, model),
+        **_looking(record, plan, "judge"),
         answer="judgement",
         base=record.done.tip,
         limits=limits(record, plan, "s", seen, LOOK_SECONDS),

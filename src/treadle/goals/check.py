@@ -103,6 +103,7 @@ def _wrong_here(plan: GoalPlan, project: str) -> Iterator[tuple[str, str, str]]:
     settings = agents.agent_settings()
     named = {f"roles.{role}": name.partition(" ")[0] for role, name in plan.roles.items()}
     named |= {f"order[{number}].agent": order.agent for number, order in enumerate(plan.order) if order.agent}
+    named |= {f"fallback[{number}]": name for number, name in enumerate(plan.fallback)}
     for place, name in named.items():
         try:
             if name not in agents.AGENTS and name.partition(":")[0] not in NO_AGENTS:

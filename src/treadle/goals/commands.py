@@ -25,6 +25,7 @@ from treadle.fleet.client import connected as connected
 from treadle.fleet.engine.bus import Bus
 from treadle.fleet.engine.controller import delay_words
 from treadle.fleet.results import Comment
+from treadle.fleet.submission import described
 from treadle.goals import briefing, deciding, store
 from treadle.goals.briefing import default_agent
 from treadle.goals.check import check
@@ -230,16 +231,28 @@ LOOKED_AT = 50
 
 
 async def begin(
-    bus: Bus, text: str, root: str, *, budget_required: bool = True, by: str = "", planner: Used | None = None
+    bus: Bus,
+    text: str,
+    root: str,
+    *,
+    budget_required: bool = True,
+    by: str = "",
+    planner: Used | None = None,
+    fallback: Sequence[str] = (),
 ) -> tuple[str, bool]:
-    """Begin the plan in `text`. Returns the goal's id, and whether it is new: a plan that runs is not begun twice."""
+    """Begin the plan in `text`. Returns the goal's id, and whether it is new: a plan that runs is not begun twice.
+
+    `fallback`: instead of the plan's, whose default is what the project says of its orders.
+    """
     user, plan = await asyncio.to_thread(checked, text, root, budget_required)
     train = await trains.ensure(bus, user.top, plan.branch)
     if not (await trains.check_with(bus, train, plan.verify, plan.setup, "goal")).verify:
         raise ConfigError(
             f"nothing checks what lands on {plan.branch}", hint='give the plan a check: verify = "make test"'
         )
-    plan = replace(plan, roles=_all_roles(plan))
+    project, _ = await asyncio.to_thread(described, user.top, lambda text: None)
+    fallback = tuple(fallback or plan.fallback or project.get("fallback", ()))
+    plan = replace(plan, roles=_all_roles(plan), fallback=fallback)
     agent, _ = deciding.role_of(plan, "reconciler")
     await trains.change(bus, train, lambda found: found if found.reconciler else replace(found, reconciler=agent))
     name, new = await store.begin(bus, plan, user.top, by=by or client.me(), key=key_of(text), planner=planner)
@@ -391,6 +404,7 @@ async def change(bus: Bus, name: str, text: str, *, by: str = "") -> GoalRecord:
     if found.plan.branch != old.branch:
         raise ConfigError("the branch of a goal that runs cannot be changed", hint="stop it and run the plan anew")
     plan = replace(found.plan, roles={**old.roles, **found.plan.roles}, source=found.plan.source or old.source)
+    plan = replace(plan, fallback=plan.fallback or old.fallback)
     after = await store.change_plan(bus, record.id, plan, by=by or client.me(), why="changed by a person")
     await briefing.tell(bus, record.id, plan, record.raised)
     return after

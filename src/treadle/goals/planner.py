@@ -84,10 +84,12 @@ async def plan(
     model: str = "",
     budget: GoalBudget | None = None,
     source: str = "",
+    fallback: Sequence[str] = (),
 ) -> Planned:
     """Have an agent plan this goal, that of the settings unless one is named. Raises LocalError when it gives no plan
     without mistakes in three tries."""
     planning = await GoalPlanning.of(bus, goal, root, agent or default_agent(), model, budget, source)
+    planning.fallback = tuple(fallback)
     first = await planning.planner("")
     draft = await first.drafted()
     while draft.parts:
@@ -155,6 +157,7 @@ class GoalPlanning:
         self.bus, self.goal, self.top, self.ref, self.base, self.agent = bus, goal.strip(), top, ref, base, agent
         self.budget: GoalBudget | None = None
         self.source = ""
+        self.fallback: tuple[str, ...] = ()
         self.used = Used()
         self.parts: list[str] = []
 
@@ -180,7 +183,7 @@ class GoalPlanning:
             by=client.me(),
             created=time.time(),
             answer="plan",
-            **looking(*self.agent),
+            **looking(*self.agent, self.fallback),
         )
         await client.submit(self.bus, [spec])
         return Planner(self, spec.id, apart=bool(part))
@@ -202,6 +205,7 @@ class GoalPlanning:
                 budget=self.budget,
                 order=tuple(replace(each, discovered_from="", agent="", model="") for each in draft.orders),
                 source=self.source,
+                fallback=self.fallback,
             )
         )
 

@@ -24,7 +24,7 @@ from treadle.session import Agent, Confinement
 from treadle.wire.common.connection import CAP
 from treadle.wire.sidecar.connection import WorkOrder
 from treadle.wire.sidecar.receipts import AnyAgentEvent
-from treadle.workspace.workspace import Origin, WorkspaceMode
+from treadle.workspace.workspace import Origin, Workspace, WorkspaceMode
 
 FORMAT = 1
 MAKING = ".making-"
@@ -47,6 +47,13 @@ class Backend(msgspec.Struct, frozen=True, kw_only=True):
     """Whether it is our own sidecar, which confines what its agent starts and stays outside itself."""
 
 
+class Begun(msgspec.Struct, frozen=True):
+    """What another backend has done of the order, which this one goes on from."""
+
+    workspace: Workspace
+    handover: str
+
+
 class Job(msgspec.Struct, frozen=True, kw_only=True):
     """An order, and how this control plane should run it. `order.workspace.root` is the source directory.
 
@@ -66,6 +73,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     """Run before the check, in the same fresh directory."""
     bring: tuple[str, ...] | None = None
     """What the check gets of the source beside the result, such as installed packages; None: what is ignored there."""
+    begun: Begun | None = None
     origin: Origin | None = None
     """Where the source's files come from, if its own git directory is an agent's."""
     apply: bool = False

@@ -50,6 +50,7 @@ from treadle.host.job import (
     PENDING,
     RUN,
     Backend,
+    Begun,
     Job,
     RunRecord,
     absolute_command,
@@ -63,6 +64,7 @@ from treadle.io.paths import private_dir
 from treadle.io.sandbox.places import is_under
 from treadle.io.tasks import end_tasks, heeding, looked
 from treadle.policy.environment import reduced
+from treadle.policy.guess import access_of
 from treadle.receipts.artifacts import collect
 from treadle.receipts.trace import Check, Covers, Observed, Walls
 from treadle.receipts.work import Adjust, AgentWork, Sink, identity, manifest, passthrough
@@ -70,13 +72,14 @@ from treadle.sandboxed.checks import run_check
 from treadle.sandboxed.repositories import bundle_inside
 from treadle.session import Agent, AgentInfo, Answer, SessionSpec
 from treadle.sessions import telemetry
+from treadle.sessions.handover import Gathering
 from treadle.settings import trust
 from treadle.verification.ending import CheckedEnding, claims_success, ending_of
 from treadle.verification.finding import NONE
 from treadle.wire.common.connection import CAP
 from treadle.wire.sidecar.connection import Final, SidecarHello, WorkOrder, unmet
-from treadle.wire.sidecar.events import contract_code
-from treadle.wire.sidecar.receipts import CONTRACT, AnyAgentEvent, AssistantSaid, Receipt, encode
+from treadle.wire.sidecar.events import SidecarIncoming, contract_code
+from treadle.wire.sidecar.receipts import CONTRACT, AnyAgentEvent, AssistantSaid, Receipt, encode, timestamp
 from treadle.wire.sidecar.repair import Deviation
 from treadle.workspace.merge import MergePlan
 from treadle.workspace.workspace import Workspace, prepare
@@ -469,6 +472,11 @@ class HostRun:
                 await end_tasks(*timers)
             return await self._conclude()
 
+    @property
+    def left(self) -> Workspace | None:
+        """The workspace, if what was done there is known."""
+        return self._workspace if self.observed.difference is not None else None
+
     def _record(self) -> None:
         record = RunRecord(
             format=FORMAT,
@@ -593,6 +601,8 @@ class HostRun:
         except Cancelled:
             self._check_stopped()
             raise
+        if self.job.begun is not None:
+            order = await self._going_on(self.job.begun, self._workspace)
         wire_mode = "pass_through" if self.job.mode == "pass_through" else "staged"
         order = replace(order, workspace=replace(order.workspace, root=self._workspace.root, mode=wire_mode))
         self.observed.order = order
@@ -613,6 +623,15 @@ class HostRun:
             await self._converse(self._executor, self.observed.hello, order)
         finally:
             await self._part(self._executor)
+
+    async def _going_on(self, begun: Begun, workspace: Workspace) -> WorkOrder:
+        """The order as the agent is told it, with the files as the backend before has left them."""
+        done = await asyncio.to_thread(workspace.go_on_from, begun.workspace)
+        if not done.conflicts:
+            return replace(self.job.order, task=f"{begun.handover}\n\n{self.job.order.task}")
+        problem = f"begun again, because the source has changed: {done.conflicts[0].path}"
+        self.observed.notes.append(Deviation(where="workspace", problem=problem))
+        return self.job.order
 
     async def _register(self, workspace: Workspace, cage: Cage) -> None:
         """Register the run with the signer, which looks from inside the sandbox whether the key's file can be read."""
@@ -901,7 +920,7 @@ class HostRun:
             return Check(command=job.check or "", exit_code=None, output_tail="[stopped]")
 
 
-# Tries one order again or with another backend. Each attempt has its own receipt; the last one lists them all.
+# Tries one order again, or lets another backend go on. Each attempt has its own receipt; the last one lists them all.
 
 PASSING = {
     "backend_unavailable",
@@ -917,7 +936,10 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0
 
 
 class Attempts:
-    """`start` makes the run of one attempt from its job and the outcomes of the earlier ones."""
+    """`start` makes the run of one attempt from its job and the outcomes of the earlier ones.
+
+    With `fresh`, a fallback begins again, without what was done.
+    """
 
     def __init__(
         self,
@@ -926,10 +948,14 @@ class Attempts:
         *,
         retries: int = 0,
         fallbacks: Sequence[Backend | Agent] = (),
+        fresh: bool = False,
     ) -> None:
         self._jobs = [job, *(replace(job, backend=backend) for backend in fallbacks)]
         self._start = start
         self._retries = retries
+        self._fresh = fresh
+        self._gathering = Gathering(redactor_of(job.order))
+        self._begun: Begun | None = None
         self._earlier: list[dict[str, Any]] = []
         self._stopped: TreadleError | None = None
         self._pausing: asyncio.Task[None] | None = None
@@ -938,11 +964,23 @@ class Attempts:
 
     async def carry_out(self) -> Receipt:
         for at, job in enumerate(self._jobs):
-            receipt = await self._try(job)
+            receipt = await self._try(replace(job, begun=self._begun))
             more = at < len(self._jobs) - 1
             if not more or receipt.outcome != "failed" or self._stopped is not None:
                 break
+            if self.run is not None and not self._fresh:
+                self._begun = self._left_by(self.run) or self._begun
         return receipt
+
+    def _left_by(self, run: HostRun) -> Begun | None:
+        """What there is to go on from: the files, and what was said and done."""
+        incoming, seen = SidecarIncoming(access_of), run.observed.trace.events(timestamp(time.time()))
+        for event in [made for one in seen for made in incoming.translate(one)]:
+            self._gathering.look(event)
+        if run.left is None:
+            return None
+        why = str(run.observed.failure or "it did not finish the task")
+        return Begun(run.left, self._gathering.handover(run.job.backend.name).prompt(why=why))
 
     async def _try(self, job: Job) -> Receipt:
         for attempt in range(self._retries + 1):

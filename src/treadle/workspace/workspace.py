@@ -247,6 +247,15 @@ class Workspace:
         done = plan.carry_out(os.path.join(self.place.directory, JOURNAL))
         return done if plan.conflicts else replace(done, after=self.source_tree(plan.found))
 
+    def go_on_from(self, other: "Workspace") -> Merged:
+        """Do here what was done in another workspace of the same source; all of it, or nothing at a conflict."""
+        found = other._difference or other.difference()
+        if not found.changes or self.place.mode == "pass_through":
+            return Merged(before=self.place.before, after=found.after)
+        return plan_back(other.store, other.place.before, found.after, self.root).carry_out(
+            os.path.join(self.place.directory, JOURNAL)
+        )
+
     def source_tree(self, earlier: Look | None = None) -> str | None:
         """The tree of the source as it is now; None when not all of it can be read."""
         try:

@@ -83,6 +83,12 @@ async def test_an_order_is_steered(web: Web, bus: Bus, start_node: Start) -> Non
             await asyncio.sleep(0.02)
     assert (found["limits"]["usd"], found["limits"]["turns"]) == (2.5, 4) and found["limits"].get("tokens") is None
     assert found["priority"] == 8, "what is not named stays"
+    await web.post(f"/orders/{waits}/hand", {"to": "codex", "why": "faster"})
+    async with asyncio.timeout(WAIT):
+        while not (handed := (await web.get(f"/orders/{waits}"))["order"].get("handed")):
+            await asyncio.sleep(0.02)
+    assert (handed[0]["to"], handed[0]["reason"]) == ("codex", "person") and "test" in handed[0]["by"]
+    assert "no agent 'nobody'" in str(await web.post(f"/orders/{waits}/hand", {"to": "nobody"}, status=422))
     await web.post(f"/orders/{busy}/cancel", {"why": "enough"})
     ended = await client.wait(bus, busy, WAIT)
     assert ended.state == "cancelled" and "(test)" in ended.why and "enough" in ended.why

@@ -85,6 +85,19 @@ async def test_an_order_is_given_watched_and_cancelled(web: Web, start_node: Sta
     await expect(page.locator(".part.done .row")).to_contain_text("cancelled")
 
 
+async def test_an_order_is_handed_over_to_another_agent(web: Web, bus: Bus, start_node: Start, open_page: Open) -> None:
+    await start_node()
+    (order,) = await give(bus, spec(SLOW))
+    page = await open_page(web, f"order/{order}")
+    await expect(page.locator(".order-head .badge")).to_contain_text("working")
+    page.once("dialog", lambda dialog: dialog.accept())
+    await page.get_by_label("Hand over to").focus()
+    await expect(page.get_by_label("Hand over to").locator("option[value=native]")).to_have_count(1)
+    await page.get_by_label("Hand over to").select_option("native")
+    await expect(page.locator(".order-head p.small").first).to_contain_text("native")
+    assert (await client.get_order(bus, order)).handed[0].to == "native"
+
+
 async def pick(page: Page, field: str, option: str) -> None:
     await page.get_by_role("combobox", name=field, exact=True).select_option(option)
 

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 # Goals that are carried out: `treadle goal plan|run|ls|show|explain|report|change|pause|resume|stop|say`.
 
 ASKED_SECONDS = 1.0
+fallback_option = click.option(
+    "--fallback", multiple=True, metavar="AGENT", help="Who goes on when an order's agent cannot. Again for more."
+)
 BUDGET = ("tokens", "usd", "hours", "orders")
 
 
@@ -39,16 +42,19 @@ async def goal_named(bus: Bus, name: str) -> str:
 @click.argument("plan", metavar="FILE|ID")
 @click.option("--root", default=".", metavar="DIR", help="The repository. Default: here.")
 @click.option("--no-budget", is_flag=True, help="Run it without a budget.")
+@fallback_option
 @click.option("--detach", is_flag=True, help="Do not wait: print the goal's id and return.")
 @json_option
-def run(plan: str, root: str, no_budget: bool, detach: bool, as_json: bool) -> None:
+def run(plan: str, root: str, no_budget: bool, fallback: tuple[str, ...], detach: bool, as_json: bool) -> None:
     """Carry out the plan in FILE, or wait for the goal ID, and say what happens on the way.
 
     The fleet does the work (`treadle fleet up`), whether this command waits or not. Ctrl-C stops only the waiting. A
     plan that runs already is not begun twice. Exits with 0 when the goal is met and with 3 when it was stopped.
     """
 
-    record = with_bus(lambda bus: _begun(bus, plan, root, no_budget, None if as_json else click.echo))
+    record = with_bus(
+        lambda bus: _begun(bus, plan, root, no_budget, None if as_json else click.echo, fallback=fallback)
+    )
     if not detach:
         record = with_bus(lambda bus: _followed(bus, record.id, quiet=as_json))
     if as_json:
@@ -59,13 +65,12 @@ def run(plan: str, root: str, no_budget: bool, detach: bool, as_json: bool) -> N
 
 
 async def _begun(
-    bus: Bus, plan: str, root: str, no_budget: bool, say: Callable[[str], None] | None, planner: Any = None
+    bus: Bus, plan: str, root: str, no_budget: bool, say: Callable[[str], None] | None, **more: Any
 ) -> GoalRecord:
     from treadle.goals import commands, store
 
     name, new = "", False
     if os.path.isfile(plan):
-        more = {} if planner is None else {"planner": planner}
         name, new = await commands.begin(bus, text_of(plan), root, budget_required=not no_budget, **more)
         if say is not None:
             say(f"goal {name} {'begins' if new else 'is under way already'}")
@@ -257,6 +262,7 @@ async def change(bus: Bus, goal: str, path: str) -> Any:
 @click.option("--agent", default="", metavar="NAME", help="Who plans. Default: the agent of the settings, or native.")
 @click.option("--model", default="", metavar="NAME", help="Its model.")
 @click.option("--root", default=".", metavar="DIR", help="The repository. Default: here.")
+@fallback_option
 @click.option("--tokens", type=int, metavar="N", help="The budget of the goal.")
 @click.option("--usd", type=float, metavar="USD", help="The budget of the goal.")
 @click.option("--hours", type=float, metavar="H", help="The budget of the goal.")
@@ -294,7 +300,7 @@ def plan_(
     if sys.stdin.isatty() and sys.stdout.isatty() and not as_json:
         click.edit(filename=out)
     if go:
-        record = with_bus(lambda bus: _begun(bus, out, options["root"], False, say, made.used))
+        record = with_bus(lambda bus: _begun(bus, out, options["root"], False, say, planner=made.used))
         record = with_bus(lambda bus: _followed(bus, record.id, quiet=as_json))
         if as_json:
             show_json(record)
@@ -320,7 +326,7 @@ async def _planned(bus: Bus, goal: str, source: str, options: Any) -> Any:
 
     limits = {name: options[name] for name in BUDGET if options[name] is not None}
     budget = GoalBudget(**limits) if limits else None
-    given = {name: options[name] for name in ("root", "agent", "model")}
+    given = {name: options[name] for name in ("root", "agent", "model", "fallback")}
     return await planner.plan(bus, goal, **given, budget=budget, source=source)
 
 

@@ -333,6 +333,16 @@ async def cancel_order(asking: Asking) -> None:
     await client.cancel(asking.bus, await asking.order(), why=asking.body.why, by=asking.by)
 
 
+class NextAgent(Reason, frozen=True, kw_only=True):
+    to: Annotated[str, Meta(min_length=1, max_length=1000)]
+
+
+@call("POST", "/orders/{id}/hand", right="all", body=NextAgent)
+async def hand_order(asking: Asking) -> None:
+    """Hand an order over to another agent, which goes on from where it stands: the one at work is ended first."""
+    await client.hand(asking.bus, await asking.order(), asking.body.to, why=asking.body.why, by=asking.by)
+
+
 @call("POST", "/orders/{id}/retry", right="all", returns=Given)
 async def retry_order(asking: Asking) -> Given:
     """Submit an order that has ended again, as a new one."""

@@ -1,7 +1,7 @@
 // One order: its question, its run, its changes, its receipt, why it is so; below all of them, a place to talk to it.
 
 import { forgetAsk, showAsk } from "./ask.js";
-import { change, follow, link, post } from "./server.js";
+import { change, follow, get, link, post } from "./server.js";
 import { drafts } from "./store.js";
 import { el, fill, oneLine, plain, setText } from "./text.js";
 import { badge, cost, told } from "./words.js";
@@ -68,8 +68,8 @@ export function showOrder(where, id, tab) {
 function showHead(head, detail) {
   const order = detail.order;
   const row = { ...order, tokens: tokens(order.used), usd: order.used?.usd, needs: "" };
-  const mark = JSON.stringify([order.state, order.title, order.node, order.attempt, row.tokens, order.paused, link.right, order.result]);
-  if (head.dataset.mark === mark) return;
+  const mark = JSON.stringify([order.state, order.title, order.agent, order.node, order.attempt, row.tokens, order.paused, link.right, order.result]);
+  if (head.dataset.mark === mark || head.querySelector("select:focus")) return;
   head.dataset.mark = mark;
   const about = [order.agent, order.node && `on ${order.node}`, order.attempt > 1 && `attempt ${order.attempt}`, order.project, order.place, cost(row)].filter(Boolean).join(" · ");
   fill(head,
@@ -81,6 +81,23 @@ function showHead(head, detail) {
 
 /** @param {any} used */
 const tokens = (used) => used ? ["input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens"].reduce((sum, name) => sum + (used[name] ?? 0), 0) : 0;
+
+/** @param {string} id @param {string} now @param {HTMLElement} problem */
+function handOver(id, now, problem) {
+  const first = el("option", { value: "" }, "Hand over to ...");
+  const to = el("select", { "aria-label": "Hand over to", onfocus: async () => {
+    if (to.options.length > 1) return;
+    const { agents } = await get("/choices");
+    to.append(...agents.filter((/** @type {any} */ each) => each.name !== now).map((/** @type {any} */ each) => el("option", { value: each.name }, each.name)));
+  }, onchange: async () => {
+    const name = to.value;
+    to.value = "";
+    to.blur();
+    if (!confirm(`End ${now}, and let ${name} go on from where it stands?`)) return;
+    try { await post(`/orders/${id}/hand`, { to: name }); fill(problem); } catch (error) { fill(problem, /** @type {Error} */ (error).message); }
+  } }, first);
+  return to;
+}
 
 /** @param {any} detail */
 function actions(detail) {
@@ -96,6 +113,7 @@ function actions(detail) {
   };
   const ended = ENDED.includes(state);
   return el("div", { class: "actions" },
+    ended || detail.order.agent === "person" ? null : handOver(id, detail.order.agent, problem),
     ended ? null : act("Cancel", () => post(`/orders/${id}/cancel`, {}), true),
     ended ? act("Retry", async () => { location.hash = `#/order/${(await post(`/orders/${id}/retry`)).id}`; }) : null,
     ended && !detail.order.result?.reviewed ? act("Mark as seen", () => post(`/orders/${id}/reviewed`)) : null,

@@ -72,6 +72,8 @@ class GoalPlan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     gates: tuple[str, ...] = ("plan",)
     """Where a person agrees: plan, wave, order, land or none; or agent:reviewer, where another agent does."""
     roles: Mapping[str, str] = {}
+    fallback: tuple[str, ...] = ()
+    """Agents that go on with an order when its own cannot."""
     mode: str = ""
     """What workers may do without a question: suggest, auto-edit or full-auto. Empty: the fleet's default."""
     source: str = ""
