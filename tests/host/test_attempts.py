@@ -11,8 +11,9 @@ from tests.host.conftest import QUICK, order, scripted
 from tests.host.test_run import more
 from tests.workspace.repositories import make
 from treadle.errors import Cancelled, Denied, PeerFatal, RateLimited
+from treadle.host.attempts import Attempts, _may_pass
 from treadle.host.job import Backend, Job
-from treadle.host.run import Attempts, HostRun, _may_pass
+from treadle.host.run import HostRun
 from treadle.host.store import ReceiptStore
 from treadle.wire.sidecar.receipts import Receipt
 from treadle.workspace.workspace import WorkspaceMode

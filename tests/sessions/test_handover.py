@@ -41,6 +41,20 @@ PLAN = {"plan": [{"step": "write the docs", "status": "pending"}], "explanation"
 
 FACTS: dict[str, tuple[tuple[events.Event, ...], str, str]] = {
     "a prompt": ((events.TurnStarted(prompt="Call it Kestrel."),), "task", "Call it Kestrel."),
+    "a text that only came in pieces": (
+        (
+            events.TextDelta(text="I keep the key ke"),
+            events.TextDelta(text="pt."),
+            events.TurnEnded(outcome="completed"),
+        ),
+        "messages",
+        "I keep the key kept.",
+    ),
+    "a text that came in pieces and then whole": (
+        (events.TextDelta(text="Half a"), events.Message(text="Half a word.")),
+        "messages",
+        "Half a word.",
+    ),
     "a failed command": (
         (events.CommandRun(command="make all", exit_code=2, output="no rule for `all`", call="1"),),
         "failed",

@@ -191,15 +191,17 @@ class SessionDocument:
 
 def as_atif(document: SessionDocument) -> bytes:
     """The session as a trajectory: each step is a prompt, or a reply with its tool calls and their results."""
-    steps: list[atif.Step] = []
+    steps: list[atif.TrajectoryStep] = []
     for message in document.messages:
         if message["role"] == "tool" and steps and steps[-1].source == "agent":
             _observe(steps[-1], message)
         elif message["role"] == "user":
-            steps.append(atif.Step(step_id=len(steps) + 1, source="user", message=message["text"]))
+            steps.append(atif.TrajectoryStep(step_id=len(steps) + 1, source="user", message=message["text"]))
         elif message["role"] == "assistant":
             calls = [_called(call) for call in message["calls"]] or None
-            step = atif.Step(step_id=len(steps) + 1, source="agent", message=message["text"], tool_calls=calls)
+            step = atif.TrajectoryStep(
+                step_id=len(steps) + 1, source="agent", message=message["text"], tool_calls=calls
+            )
             step.model_name = message["model"] or None
             steps.append(step)
     used = document.totals
@@ -232,10 +234,10 @@ def _called(call: dict[str, Any]) -> atif.Called:
     return atif.Called(tool_call_id=call["id"], function_name=call["name"], arguments=arguments)
 
 
-def _observe(step: atif.Step, message: dict[str, Any]) -> None:
+def _observe(step: atif.TrajectoryStep, message: dict[str, Any]) -> None:
     known = message["call"] in [call.tool_call_id for call in step.tool_calls or ()]
     step.observation = step.observation or atif.Observation(results=[])
-    result = atif.Result(source_call_id=message["call"] if known else None, content=message["text"])
+    result = atif.CallResult(source_call_id=message["call"] if known else None, content=message["text"])
     step.observation.results.append(result)
     if not message["ok"]:
         step.extra = {"failed_calls": [*(step.extra or {}).get("failed_calls", ()), message["call"]]}

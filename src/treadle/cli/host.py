@@ -19,6 +19,7 @@ from treadle.drivers.sidecar.peer import Timing
 from treadle.errors import Busy, Cancelled, ConfigError
 from treadle.host import backends
 from treadle.host import order as workorder
+from treadle.host.attempts import Attempts
 from treadle.host.backends import Known, Probe
 from treadle.host.conclusion import recover as recover_runs
 from treadle.host.event_file import RedactedEvents
@@ -32,7 +33,7 @@ from treadle.host.job import (
     running,
     wait_for_end,
 )
-from treadle.host.run import Attempts, HostRun
+from treadle.host.run import HostRun
 from treadle.host.signing import load_signer
 from treadle.host.store import ReceiptStore
 from treadle.io.files import opened, write_atomic

@@ -64,7 +64,6 @@ from treadle.io.paths import private_dir
 from treadle.io.sandbox.places import is_under
 from treadle.io.tasks import end_tasks, heeding, looked
 from treadle.policy.environment import reduced
-from treadle.policy.guess import access_of
 from treadle.receipts.artifacts import collect
 from treadle.receipts.trace import Check, Covers, Observed, Walls
 from treadle.receipts.work import Adjust, AgentWork, Sink, identity, manifest, passthrough
@@ -72,14 +71,12 @@ from treadle.sandboxed.checks import run_check
 from treadle.sandboxed.repositories import bundle_inside
 from treadle.session import Agent, AgentInfo, Answer, SessionSpec
 from treadle.sessions import telemetry
-from treadle.sessions.handover import Gathering
 from treadle.settings import trust
 from treadle.verification.ending import CheckedEnding, claims_success, ending_of
 from treadle.verification.finding import NONE
 from treadle.wire.common.connection import CAP
 from treadle.wire.sidecar.connection import Final, SidecarHello, WorkOrder, unmet
-from treadle.wire.sidecar.events import SidecarIncoming, contract_code
-from treadle.wire.sidecar.receipts import CONTRACT, AnyAgentEvent, AssistantSaid, Receipt, encode, timestamp
+from treadle.wire.sidecar.receipts import CONTRACT, AnyAgentEvent, AssistantSaid, Receipt, encode
 from treadle.wire.sidecar.repair import Deviation
 from treadle.workspace.merge import MergePlan
 from treadle.workspace.workspace import Workspace, prepare
@@ -918,116 +915,3 @@ class HostRun:
             if self.observed.stopped is None:
                 raise
             return Check(command=job.check or "", exit_code=None, output_tail="[stopped]")
-
-
-# Tries one order again, or lets another backend go on. Each attempt has its own receipt; the last one lists them all.
-
-PASSING = {
-    "backend_unavailable",
-    "backend_timeout",
-    "backend_rate_limited",
-    "backend_crashed",
-    "rate_limit_exceeded",
-    "circuit_breaker_open",
-    "stream_closed",
-}
-"""Error codes of the contract that another attempt may not meet again."""
-FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0
-
-
-class Attempts:
-    """`start` makes the run of one attempt from its job and the outcomes of the earlier ones.
-
-    With `fresh`, a fallback begins again, without what was done.
-    """
-
-    def __init__(
-        self,
-        job: Job,
-        start: Callable[[Job, Sequence[dict[str, Any]]], HostRun],
-        *,
-        retries: int = 0,
-        fallbacks: Sequence[Backend | Agent] = (),
-        fresh: bool = False,
-    ) -> None:
-        self._jobs = [job, *(replace(job, backend=backend) for backend in fallbacks)]
-        self._start = start
-        self._retries = retries
-        self._fresh = fresh
-        self._gathering = Gathering(redactor_of(job.order))
-        self._begun: Begun | None = None
-        self._earlier: list[dict[str, Any]] = []
-        self._stopped: TreadleError | None = None
-        self._pausing: asyncio.Task[None] | None = None
-        self.run: HostRun | None = None
-        """The current attempt, or the last one."""
-
-    async def carry_out(self) -> Receipt:
-        for at, job in enumerate(self._jobs):
-            receipt = await self._try(replace(job, begun=self._begun))
-            more = at < len(self._jobs) - 1
-            if not more or receipt.outcome != "failed" or self._stopped is not None:
-                break
-            if self.run is not None and not self._fresh:
-                self._begun = self._left_by(self.run) or self._begun
-        return receipt
-
-    def _left_by(self, run: HostRun) -> Begun | None:
-        """What there is to go on from: the files, and what was said and done."""
-        incoming, seen = SidecarIncoming(access_of), run.observed.trace.events(timestamp(time.time()))
-        for event in [made for one in seen for made in incoming.translate(one)]:
-            self._gathering.look(event)
-        if run.left is None:
-            return None
-        why = str(run.observed.failure or "it did not finish the task")
-        return Begun(run.left, self._gathering.handover(run.job.backend.name).prompt(why=why))
-
-    async def _try(self, job: Job) -> Receipt:
-        for attempt in range(self._retries + 1):
-            self.run = self._start(job, tuple(self._earlier))
-            receipt = await self.run.run()
-            self._earlier.append(_summary(self.run, receipt))
-            failure = self.run.observed.failure
-            if attempt == self._retries or receipt.outcome != "failed" or not _may_pass(failure):
-                break
-            await self._pause(min(FIRST_PAUSE * 2**attempt, LONGEST_PAUSE), failure)
-            if self._stopped is not None:
-                break
-        return receipt
-
-    async def _pause(self, seconds: float, failure: TreadleError | None) -> None:
-        if failure is not None and failure.retry_after_ms is not None:
-            seconds = max(seconds, failure.retry_after_ms / 1000)
-        self._pausing = asyncio.create_task(asyncio.sleep(seconds))
-        await asyncio.wait([self._pausing])
-
-    async def stop(self, why: TreadleError) -> None:
-        """End the current attempt and begin no other."""
-        self._stopped = why
-        if self._pausing is not None:
-            self._pausing.cancel()
-        if self.run is not None:
-            await self.run.stop(why)
-
-    def kill(self) -> None:
-        if self.run is not None:
-            self.run.kill()
-
-
-def _may_pass(failure: TreadleError | None) -> bool:
-    if failure is None or isinstance(failure, Cancelled):
-        return False
-    return failure.retryable or contract_code(failure.code, failure.details) in PASSING
-
-
-def _summary(run: HostRun, receipt: Receipt) -> dict[str, Any]:
-    failure, place = run.observed.failure, run.observed.workspace
-    return {
-        "run_id": run.run_id,
-        "base": {"commit": place["base_commit"], "tree": place["base_tree"]} if place else None,
-        "agent": run.job.backend.name,
-        "outcome": receipt.outcome,
-        "code": failure.code if failure else None,
-        "message": str(failure) if failure else None,
-        "duration_ms": receipt.meta.duration_ms,
-    }

@@ -22,16 +22,16 @@ class Called(msgspec.Struct, kw_only=True, omit_defaults=True):
     arguments: dict[str, Any]
 
 
-class Result(msgspec.Struct, kw_only=True, omit_defaults=True):
+class CallResult(msgspec.Struct, kw_only=True, omit_defaults=True):
     source_call_id: str | None = None
     content: str | list[dict[str, Any]] | None = None
 
 
 class Observation(msgspec.Struct, kw_only=True):
-    results: list[Result] = []
+    results: list[CallResult] = []
 
 
-class Step(msgspec.Struct, kw_only=True, omit_defaults=True):
+class TrajectoryStep(msgspec.Struct, kw_only=True, omit_defaults=True):
     step_id: int
     source: Literal["system", "user", "agent"]
     message: str | list[dict[str, Any]]
@@ -51,7 +51,7 @@ class Trajectory(msgspec.Struct, kw_only=True, omit_defaults=True):
     schema_version: str
     session_id: str | None = None
     agent: Who
-    steps: list[Step]
+    steps: list[TrajectoryStep]
     final_metrics: dict[str, Any] | None = None
     extra: dict[str, Any] | None = None
 

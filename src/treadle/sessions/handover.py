@@ -12,6 +12,7 @@ listed as what may be asked again: they are never given on.
 
 from __future__ import annotations
 
+import io
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -29,6 +30,8 @@ TOKENS = 8000
 FACT_MAX = 6000
 """Characters of one fact that are kept; of longer ones the beginning and the end."""
 OUTPUT_MAX = 1500
+PIECES_MAX = 100_000
+"""Characters that are kept of a text that comes in pieces and never whole."""
 FACTS_MAX = 300
 """Facts of one section that are kept; then the oldest goes, but for the first words of the person."""
 BEGINS, ENDS = "<handover>", "</handover>"
@@ -191,6 +194,8 @@ class Gathering:
         self._tried: dict[str, str] = {}
         """What failed, by what was tried: once it works it is no longer news."""
         self._running: dict[str, str] = {}
+        self._pieces = io.StringIO()
+        """A text in pieces, of an agent that may never send it whole."""
 
     def handover(self, agent: str = "") -> Handover:
         open_ = [_question(asked) for asked in self._asked.values()]
@@ -200,7 +205,13 @@ class Gathering:
         return Handover(agent=agent, **sections)
 
     def look(self, event: events.Event) -> None:
-        if isinstance(event, FOLDED):
+        if isinstance(event, events.TextDelta) and event.parent is None:
+            self._pieces.write(event.text if self._pieces.tell() <= PIECES_MAX else "")
+        elif isinstance(event, FOLDED):
+            text, self._pieces = self._pieces.getvalue(), io.StringIO()
+            if text and not (isinstance(event, events.Message) and event.kind == "text"):
+                whole = len(text) <= PIECES_MAX  # else its last line may end in half a secret
+                self._spoke(self._redactor.text(text if whole else text.rpartition("\n")[0]))
             self._fold(msgspec.convert(self._redactor.tree(msgspec.to_builtins(event)), type(event)))
 
     def _fold(self, event: events.Event) -> None:
