@@ -1,5 +1,6 @@
 """Conversations and tasks over a scripted agent, without HTTP."""
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -140,6 +141,9 @@ async def test_a_client_whose_conversations_are_all_busy_leaves_room_for_another
         with pytest.raises(Fault, match="of this client are busy"):
             await client.send("b")
         assert state_of(await Caller(client.door, owner="another").send("c")) == "COMPLETED"
+        third = Caller(client.door, owner="third")
+        found = await asyncio.gather(third.send("d"), third.send("e"), third.send("f"), return_exceptions=True)
+        assert [isinstance(one, Fault) for one in found] == [False, True, True], "also while the first is being opened"
 
 
 async def test_the_oldest_tasks_that_have_ended_are_forgotten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -467,7 +467,7 @@ SESSIONS = 32
 OF_ONE_CLIENT = 24
 """Of these, so that one client whose questions wait leaves room for others."""
 TASKS = 1000
-"""Tasks that are kept; the oldest that have ended are forgotten."""
+"""Tasks that are kept for a client; the oldest that have ended are forgotten."""
 CONTEXT_LENGTH = 200
 
 
@@ -624,12 +624,13 @@ class A2aDoor:
         return session
 
     async def _make_room(self, owner: str) -> None:
-        """Close the conversation that was idle the longest when there are too many."""
-        own = [each for (of, _), each in self._conversations.items() if of == owner and each.session is not None]
-        if sum(each.busy for each in own) >= OF_ONE_CLIENT:
+        """Close the conversation that was idle the longest when there are too many. One that is being opened is busy,
+        and so is the one that needs the room."""
+        own = [each for (of, _), each in self._conversations.items() if of == owner]
+        if sum(each.busy for each in own) > OF_ONE_CLIENT:
             raise Busy(f"{OF_ONE_CLIENT} conversations of this client are busy", hint="try again when one has ended")
-        open_now = [each for each in self._conversations.values() if each.session is not None]
-        if len(open_now) < SESSIONS:
+        open_now = [each for each in self._conversations.values() if each.session is not None or each.busy]
+        if len(open_now) <= SESSIONS:
             return
         idle = [each for each in open_now if not each.busy]
         if not idle:
@@ -643,7 +644,8 @@ class A2aDoor:
 
     def _keep(self, task: ServedTask) -> None:
         self._tasks[task.id] = task
-        for old in [each for each in self._tasks.values() if each.ended][: max(0, len(self._tasks) - TASKS)]:
+        own = [each for each in self._tasks.values() if each.owner == task.owner]
+        for old in [each for each in own if each.ended][: max(0, len(own) - TASKS)]:
             del self._tasks[old.id]
 
     def _find(self, owner: str, params: dict[str, Any], field: str = "id") -> ServedTask:
