@@ -133,8 +133,19 @@ def _announce(address: str, as_json: bool, *, token: bool) -> None:
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.option("--model", metavar="NAME", help="The model that new sessions use.")
 @click.option("--permission-mode", "mode", metavar="MODE", help="suggest, auto-edit, full-auto, plan or yolo.")
+@click.option(
+    "--http",
+    "port",
+    is_flag=False,
+    flag_value=7476,
+    type=PORT,
+    metavar="[PORT]",
+    help="Serve over WebSockets on this machine, for clients with a token. [default port: 7476]",
+)
 @serving_options
-def acp(agent: str, sandbox: bool | None, network: str | None, model: str | None, mode: str | None) -> None:
+def acp(
+    agent: str, sandbox: bool | None, network: str | None, model: str | None, mode: str | None, port: int | None
+) -> None:
     """Serve an agent on stdin and stdout to an editor that speaks the Agent Client Protocol.
 
     Your editor starts this; tell it the command. In Zed's settings.json:
@@ -146,7 +157,8 @@ def acp(agent: str, sandbox: bool | None, network: str | None, model: str | None
       }
 
     The editor is asked for permissions, with the diff, and can switch the mode, load earlier sessions and run slash
-    commands. Nothing but the protocol is ever written to stdout. More: treadle docs use-treadle-from-an-editor.
+    commands. Nothing but the protocol is ever written to stdout. With --http it is ws://127.0.0.1:7476/acp instead;
+    `treadle serve --token` prints a client's token. More: treadle docs use-treadle-from-an-editor.
     """
     from treadle.agents import find_agent
     from treadle.doors.acp.door import AcpDoor
@@ -159,7 +171,35 @@ def acp(agent: str, sandbox: bool | None, network: str | None, model: str | None
     found = find_agent(agent)
 
     warn = warner("treadle acp")
-    sys.exit(serve(lambda stream: AcpDoor(found, stream, base=base, warn=warn).run()))
+
+    def door(stream: Any) -> AcpDoor:
+        return AcpDoor(found, stream, base=base, warn=warn)
+
+    if port is None:
+        sys.exit(serve(lambda stream: door(stream).run()))
+    _serve_over_http(door, port)
+
+
+def _serve_over_http(door: Any, port: int) -> None:
+    try:
+        from treadle.serve.acp import PATH, AcpServer
+        from treadle.serve.listening import Listening
+        from treadle.serve.server import served
+        from treadle.serve.tokens import Tokens
+    except ImportError:
+        raise MissingExtra("ACP over HTTP", "fleet") from None
+    listening = Listening(port=port)
+
+    async def work() -> int:
+        server = AcpServer(door, address=listening.address, names=listening.names, tokens=Tokens())
+        async with served(server, listening) as serving:
+            click.echo(f"{listening.address.replace('http', 'ws', 1)}{PATH}")
+            click.echo("Clients need a token: treadle serve --token. Ctrl-C ends it.", err=True)
+            sys.stdout.flush()
+            return await serving
+
+    ended_by = run_async(work())
+    sys.exit(128 + ended_by if ended_by == signal.SIGINT else 0)
 
 
 # `treadle app-server`: an agent for programs that drive Codex's app-server.

@@ -67,6 +67,7 @@ class Gate:
         cookie: str,
         secure: bool = False,
         hint: str = "`treadle serve --link` prints a link to open",
+        message_max: int = 64 * 1024,
     ) -> None:
         self.app = app
         self.tokens = tokens
@@ -74,6 +75,8 @@ class Gate:
         self.public = public
         self.hint = hint
         """What to do without a token."""
+        self.message_max = message_max
+        """The largest message over a WebSocket."""
         self.cookie = f"__Host-{cookie}" if secure else cookie
         self.secure = secure
         """Whether browsers reach us over TLS; then the cookie is sent over nothing else, and set by no one else."""

@@ -76,8 +76,6 @@ def load() -> dict[str, WebFile]:
 IDLE_SECONDS = 15.0
 """A connection on which no request is completed for this long is closed, however slowly its bytes come."""
 CONNECTIONS_MAX = 2000
-MESSAGE_MAX = 64 * 1024
-"""The largest message that a tab may send."""
 
 
 class BoundedConnection(H11Protocol):
@@ -119,7 +117,7 @@ def make_config(gate: Gate, listening: Listening) -> uvicorn.Config:
         gate,
         http=BoundedConnection,
         ws="websockets-sansio",
-        ws_max_size=MESSAGE_MAX,
+        ws_max_size=gate.message_max,
         ws_per_message_deflate=False,  # its memory for each tab would exceed everything else here
         ws_ping_interval=20.0,
         ws_ping_timeout=20.0,
