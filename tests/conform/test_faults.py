@@ -25,12 +25,15 @@ def rows(path: Path) -> list[list[Any]]:
 
 FAULTS = [(path.stem, *row) for path in sorted((HERE / "faults").glob("*.jsonl")) for row in rows(path)]
 SECTIONS = {
-    "acp": {"initialize and sessions", "session/prompt", "session/cancel", "JSON-RPC"},
+    "acp": {
+        *("initialize and sessions", "session/prompt", "session/cancel", "JSON-RPC"),
+        *("tools and permissions", "several sessions, load, list, resume, close"),
+    },
     "ledger": {
         *("Lifecycle", "Tools", "JSON-RPC", "Tool contract", "Claims"),
-        "Decisions, conflicts and capsules",
+        *("Decisions, conflicts and capsules", "Resources, prompts, logging, completion"),
     },
-    "mcp": {"Lifecycle", "Tools", "JSON-RPC"},
+    "mcp": {"Lifecycle", "Tools", "JSON-RPC", "Resources, prompts, logging, completion"},
     "oneshot": {"text", "json", "stream-json", "Exit codes"},
     "sidecar": {"hello", "run and its events", "Receipt", "ping and cancel", "Framing and limits"},
     "worker": {
@@ -60,10 +63,11 @@ def right(protocol: str, spoil: dict[str, Any] | None = None) -> Candidate:
 @pytest.mark.slow
 async def test_our_own_keeps(protocol: str, sentence: str, tmp_path: Path) -> None:
     found = await ruling(protocol, sentence, candidate(protocol, tmp_path))
-    assert found.outcome == "kept", found.seen
+    absent = protocol == "mcp" and re.match("the server offers no|all of its tools are in one page", found.seen)
+    assert found.outcome == ("untried" if absent else "kept"), found.seen
 
 
-@pytest.mark.parametrize(("protocol", "sentence"), CLAUSES)
+@pytest.mark.parametrize(("protocol", "sentence"), [row for row in CLAUSES if row[0] not in ("acp", "mcp")])
 async def test_a_right_program_of_another_keeps(protocol: str, sentence: str) -> None:
     found = await ruling(protocol, sentence, right(protocol))
     assert found.outcome == "kept", found.seen

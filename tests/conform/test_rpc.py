@@ -62,9 +62,12 @@ def shared() -> Kit:
 
 async def test_a_right_program_keeps_the_clauses_of_json_rpc_and_what_was_seen_is_told() -> None:
     found = await judge(shared(), inside(programs.mcp))
-    assert [(one.section, one.outcome) for one in found] == [("JSON-RPC", "kept")] * 7
+    assert [(one.section, one.outcome) for one in found] == [("JSON-RPC", "kept")] * len(found)
     refused = '{"code": -32601, "message": "refused"}'
-    assert [one.seen for one in found] == ['"an-id"', "1 messages", refused, "none", refused, "accepted", "exit code 0"]
+    assert [one.seen for one in found] == [
+        *('"an-id"', "1 messages", refused, "none", refused, refused, '[0, "b"]', refused),
+        *("accepted", "exit code 0", "exit code 0"),
+    ]
 
 
 @pytest.mark.parametrize(

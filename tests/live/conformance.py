@@ -2,7 +2,8 @@
 
 Rows of programs that were not run stay as they are. Programs that must be built first are given by a variable:
 HEDDLE, ABP_HOSTS, SUPERX and HM are paths to `heddle-headless`, to the `hosts` folder of agent-backplane, to superx and
-to heimdall's `hm`; A2A_SDK is the address of an agent that the Python SDK of A2A serves.
+to heimdall's `hm`; MCP_SERVERS is the folder of programs with the protocol's own example servers; A2A_SDK is
+the address of an agent that the Python SDK of A2A serves.
 """
 
 import asyncio
@@ -37,6 +38,9 @@ def programs() -> dict[tuple[str, str], str]:
         found["ledger", "superx"] = f"{superx}/bin/heimdall-ledger-mcp"
     if sdk := os.environ.get("A2A_SDK"):
         found["a2a", "a2a-sdk's server"] = sdk
+    if servers := os.environ.get("MCP_SERVERS"):
+        for name in ("everything", "filesystem /tmp", "memory"):
+            found["mcp", f"server-{name.split()[0]}"] = f"{servers}/mcp-server-{name}"
     if hm := os.environ.get("HM"):
         found["terminal", "heimdall's hm"] = hm
     return found

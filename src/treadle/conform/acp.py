@@ -1,19 +1,45 @@
 """Clauses for an agent that speaks the Agent Client Protocol."""
 
+import asyncio
+import contextlib
+import json
+import os
+import re
+import sys
+from collections.abc import Callable
 from typing import Any
 
+from treadle.agent.providers.script import CallLine, Player, Script, ScriptedReply
 from treadle.conform.kit import ANSWER, PLAIN, Broken, Kit, Untried, asked, expect, started
 from treadle.conform.lines import LinePeer, shown
-from treadle.conform.rpc import Caller, add_shared, refusal
+from treadle.conform.rpc import MEGABYTE, Caller, add_shared, refusal, sample
+from treadle.io.tasks import within
 
 KIT = Kit(protocol="acp", specification="Agent Client Protocol, version 1", clauses=[])
 clause = KIT.opening(started)
 
 OPENING, TURN, CANCEL = "initialize and sessions", "session/prompt", "session/cancel"
+TOOLS, STORED = "tools and permissions", "several sessions, load, list, resume, close"
 SLOW = '[[reply]]\ntext = "Slow."\ndelay = 600\n'
 STOPS = ("end_turn", "max_tokens", "max_turn_requests", "refusal", "cancelled")
 CAPABILITIES = {"fs": {"readTextFile": False, "writeTextFile": False}, "terminal": False}
 HELLO = {"protocolVersion": 1, "clientCapabilities": CAPABILITIES}
+KINDS = ("read", "edit", "delete", "move", "search", "execute", "think", "fetch", "switch_mode", "other")
+STATUSES = ("pending", "in_progress", "completed", "failed")
+WORDS = 'Pelicans \u00e9t\u00e9 \u6f22 \U0001f389 \u2028 "quoted" \\\\ end.'
+PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+SERVER = """
+import json, os, sys
+for line in sys.stdin:
+    asked = json.loads(line)
+    tool = {"name": f"{sys.argv[1]}_{os.environ['CONFORM']}", "description": "x", "inputSchema": {"type": "object"}}
+    hello = {"capabilities": {"tools": {}}, "serverInfo": {"name": "conform", "version": "1"}}
+    results = {"initialize": {"protocolVersion": asked.get("params", {}).get("protocolVersion"), **hello}}
+    results |= {"tools/list": {"tools": [tool]}, "ping": {}}
+    if asked.get("method") in results:
+        print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": results[asked["method"]]}), flush=True)
+"""
+"""An MCP server whose one tool has a name that is made of its argument and its variable."""
 
 
 async def session(peer: LinePeer) -> tuple[Caller, str]:
@@ -31,8 +57,40 @@ def prompt(ident: str, text: str = "Hello.") -> dict[str, Any]:
     return {"sessionId": ident, "prompt": [{"type": "text", "text": text}]}
 
 
-async def answered(caller: Caller, ident: str) -> dict[str, Any]:
-    line = await caller.call("session/prompt", prompt(ident))
+def remembers(peer: LinePeer, words: str, since: int = 0) -> str:
+    """The model was given these words in one of its requests after so many."""
+    if not peer.model.asked:
+        raise Untried("it did not ask the model that it was pointed at")
+    given = [json.dumps(request.body, ensure_ascii=False) for request in peer.model.asked[since:]]
+    escaped = json.dumps(words, ensure_ascii=False)[1:-1]
+    expect(any(escaped in each for each in given), given[-1:], f"the model was not given {words[:80]!r}")
+    return shown(words)
+
+
+async def goes_on(caller: Caller, ident: str, *known: str) -> str:
+    """A second prompt ends by itself, and the model is given these words of before."""
+    before = len(caller.peer.model.asked)
+    found = await caller.result("session/prompt", prompt(ident, "Again."))
+    expect(found.get("stopReason") == "end_turn", found, "the next prompt did not end by itself")
+    return [remembers(caller.peer, words, before) for words in known][-1]
+
+
+def tools_of(body: Any) -> dict[str, Any]:
+    """The tools that a request offers to a model, with the schemas of their arguments, in any of four formats."""
+    given = body.get("tools") if isinstance(body, dict) else None
+    listed = [each for each in given or [] if isinstance(each, dict)]
+    listed += [one for each in listed for one in each.get("functionDeclarations") or []]
+    found = {}
+    for tool in listed:
+        tool = tool.get("function") or tool
+        schema = tool.get("parameters") or tool.get("input_schema") or tool.get("parametersJsonSchema")
+        if isinstance(tool.get("name"), str) and isinstance(schema, dict):
+            found[tool["name"]] = schema
+    return found
+
+
+async def answered(caller: Caller, ident: str, text: str = "Hello.") -> dict[str, Any]:
+    line = await caller.call("session/prompt", prompt(ident, text))
     if "error" in line:
         raise Untried(f"it got no answer from the model that it was pointed at: {shown(line['error'])}")
     found: dict[str, Any] = line["result"]
@@ -48,8 +106,16 @@ def message_text(caller: Caller, kind: str = "agent_message_chunk") -> str:
 @clause(OPENING, "initialize is answered with protocol version 1 and agentCapabilities")
 async def _(peer: LinePeer) -> str:
     found = await Caller(peer).result("initialize", HELLO)
-    expect(found.get("protocolVersion") == 1, found, "the protocolVersion is another")
-    expect(isinstance(found.get("agentCapabilities", {}), dict), found, "agentCapabilities is no object")
+    version = found.get("protocolVersion")
+    expect(type(version) is int and version == 1, found, "the protocolVersion is another")
+    able, about = found.get("agentCapabilities", {}), found.get("agentInfo") or {"name": "", "version": ""}
+    expect(isinstance(able, dict), found, "agentCapabilities is no object")
+    flags = [able.get("loadSession", False), *(able.get("promptCapabilities") or {}).values()]
+    expect(all(type(flag) is bool for flag in flags if not isinstance(flag, dict)), able, "a capability is no boolean")
+    expect(all(isinstance(about.get(name), str) for name in ("name", "version")), about, "agentInfo is not whole")
+    ways = found.get("authMethods") or []
+    whole = isinstance(found.get("authMethods", []), list) and all(isinstance(way.get("id"), str) for way in ways)
+    expect(whole, found.get("authMethods"), "authMethods is no list of ways with an id")
     return shown(found.get("agentInfo"))
 
 
@@ -75,6 +141,42 @@ async def _(peer: LinePeer) -> str:
     return refusal(await caller.call("session/new", {"mcpServers": []}))
 
 
+@clause(OPENING, "session/new with a relative directory is refused")
+async def _(peer: LinePeer) -> str:
+    caller, _ident = await session(peer)
+    return refusal(await caller.call("session/new", {"cwd": "src", "mcpServers": []}))
+
+
+@clause(OPENING, "each mode that is offered can be set, and no other")
+async def _(peer: LinePeer) -> str:
+    caller = Caller(peer)
+    await caller.result("initialize", HELLO)
+    found = await caller.result("session/new", {"cwd": peer.cwd, "mcpServers": []})
+    if not (modes := found.get("modes")):
+        raise Untried("it offers no modes")
+    names = [mode.get("id") for mode in modes.get("availableModes") or []]
+    expect(modes.get("currentModeId") in names, modes, "the current mode is none of them")
+    for name in names:
+        await caller.result("session/set_mode", {"sessionId": found["sessionId"], "modeId": name})
+    refusal(await caller.call("session/set_mode", {"sessionId": found["sessionId"], "modeId": "conform-no-such-mode"}))
+    return shown(names)
+
+
+@clause(OPENING, "an MCP server that is named is started as it says, and its tools are offered to the model")
+async def _(peer: LinePeer) -> str:
+    server = {"name": "conform", "command": sys.executable, "args": ["-c", SERVER, "pelican"]}
+    named = {"cwd": peer.cwd, "mcpServers": [{**server, "env": [{"name": "CONFORM", "value": "heron"}]}]}
+    caller, _ident = await session(peer)
+    ident = (await caller.result("session/new", named))["sessionId"]
+    for _ in range(2):  # a server may be started beside the first prompt
+        await answered(caller, ident)
+    if not peer.model.asked:
+        raise Untried("it did not ask the model that it was pointed at")
+    offered = [name for request in peer.model.asked for name in tools_of(request.body)]
+    expect(any("pelican_heron" in name for name in offered), sorted(set(offered)), "its tool is not among these")
+    return next(name for name in offered if "pelican_heron" in name)
+
+
 @clause(TURN, "a prompt is answered with a stop reason of the protocol")
 async def _(peer: LinePeer) -> str:
     found = await answered(*await session(peer))
@@ -87,7 +189,7 @@ async def _(peer: LinePeer) -> str:
     caller, ident = await session(peer)
     await answered(caller, ident)
     before = message_text(caller)
-    await peer.quiet(0.5)
+    await caller.settled(0.5)
     expect(message_text(caller) == before, message_text(caller), "more text came after the response")
     expect(ANSWER in before if peer.model.asked else before != "", before, f"the text is not {ANSWER!r}")
     return shown(before)
@@ -99,17 +201,68 @@ async def _(peer: LinePeer) -> str:
     await answered(caller, ident)
     for notice in caller.notices("session/update"):
         expect(notice.get("sessionId") == ident, notice, "the session is another")
-        expect(isinstance((notice.get("update") or {}).get("sessionUpdate"), str), notice, "it has no kind")
+        update = notice.get("update") or {}
+        expect(isinstance(update.get("sessionUpdate"), str), notice, "it has no kind")
+        chunk = update["sessionUpdate"].endswith("_chunk")
+        expect(not chunk or isinstance(update.get("content"), dict), notice, "its content is no block")
     return f"{len(caller.notices('session/update'))} updates"
 
 
-@clause(TURN, "a second prompt in the session is answered too")
+@clause(TURN, "a second prompt in the session is answered too, by a model that knows the first")
 async def _(peer: LinePeer) -> str:
     caller, ident = await session(peer)
-    await answered(caller, ident)
-    found = await caller.result("session/prompt", prompt(ident, "Again."))
-    expect(found.get("stopReason") == "end_turn", found, "it did not end")
-    return str(found["stopReason"])
+    await answered(caller, ident, WORDS)
+    return await goes_on(caller, ident, ANSWER, WORDS)
+
+
+@clause(
+    TURN,
+    "characters of every kind come to the model and back",
+    f"[[reply]]\ntext = {json.dumps(WORDS, ensure_ascii=False)}\ntimes = 'always'\n",
+)
+async def _(peer: LinePeer) -> str:
+    caller, ident = await session(peer)
+    await answered(caller, ident, WORDS)
+    remembers(peer, WORDS)
+    expect(WORDS in message_text(caller), message_text(caller), "the text of the model is another")
+    return shown(WORDS)
+
+
+@clause(
+    TURN,
+    "a megabyte comes to the model and back",
+    f'[[reply]]\ntext = "0123456 89"\nrepeat = {MEGABYTE // 10}\ntimes = "always"\n',
+)
+async def _(peer: LinePeer) -> str:
+    caller, ident = await session(peer)
+    await answered(caller, ident, f"{'hello 789 ' * (MEGABYTE // 10)} the-end")
+    remembers(peer, "789  the-end")
+    length = message_text(caller).count("0123456 89")
+    expect(length == MEGABYTE // 10, length, f"of {MEGABYTE // 10} pieces came another number")
+    return f"{MEGABYTE} bytes"
+
+
+@clause(TURN, "all blocks of a prompt reach the model: text, links, and what initialize offers")
+async def _(peer: LinePeer) -> str:
+    caller, ident = await session(peer)
+    able = (peer.lines[0].get("result") or {}).get("agentCapabilities") or {}
+    able = able.get("promptCapabilities") or {}
+    blocks: list[dict[str, Any]] = [{"type": "text", "text": "First."}, {"type": "text", "text": "heron-text"}]
+    blocks.append({"type": "resource_link", "uri": f"file://{peer.cwd}/heron-link.txt", "name": "heron-link.txt"})
+    wanted = ["First.", "heron-text", "heron-link.txt"]
+    if able.get("embeddedContext"):
+        resource = {"uri": f"file://{peer.cwd}/heron.md", "text": "heron-resource", "mimeType": "text/markdown"}
+        blocks.append({"type": "resource", "resource": resource})
+        wanted.append("heron-resource")
+    if able.get("image"):
+        blocks.append({"type": "image", "data": PIXEL, "mimeType": "image/png"})
+    await caller.result("session/prompt", {"sessionId": ident, "prompt": blocks})
+    for words in wanted:
+        remembers(peer, words)
+    pictures = ("image_url", "input_image", '"image"', "inlineData", PIXEL[:20])
+    seen = any(mark in json.dumps(request.body) for request in peer.model.asked for mark in pictures)
+    expect(seen or not able.get("image"), able, "the image that it offers to read did not reach the model")
+    return f"{len(blocks)} blocks"
 
 
 @clause(TURN, "a prompt in a session that does not exist is refused")
@@ -175,6 +328,352 @@ async def _(peer: LinePeer) -> str:
     found = await answered(caller, ident)
     expect(found.get("stopReason") == "end_turn", found, "the next prompt did not end by itself")
     return "the next prompt ended by itself"
+
+
+@clause(CANCEL, "session/cancel of an unknown session changes nothing, nor does it end another's prompt", SLOW + PLAIN)
+async def _(peer: LinePeer) -> str:
+    caller, ident = await session(peer)
+    other = (await caller.result("session/new", {"cwd": peer.cwd, "mcpServers": []}))["sessionId"]
+    running = await caller.send("session/prompt", prompt(ident))
+    await asked(peer)
+    for wrong in ("conform-no-such-session", other):
+        await caller.notify("session/cancel", {"sessionId": wrong})
+    await caller.settled(0.5)
+    ended = [line for line in peer.lines if line.get("id") == running and "method" not in line]
+    expect(not ended, ended, "the prompt of another session ended")
+    await caller.notify("session/cancel", {"sessionId": ident})
+    return shown((await caller.response(running, "session/prompt")).get("result"))
+
+
+@clause(CANCEL, "after the response to a cancelled prompt nothing more comes of it", SLOW * 3 + PLAIN)
+async def _(peer: LinePeer) -> str:
+    caller, _ident, _line = await _cancelled(peer)
+    before = message_text(caller)
+    await caller.settled(0.5)
+    expect(message_text(caller) == before, message_text(caller), "more text came")
+    return "nothing"
+
+
+Choosing = Callable[[list[dict[str, Any]]], dict[str, Any] | None]
+
+
+def choose(kind: str) -> Choosing:
+    def outcome(options: list[dict[str, Any]]) -> dict[str, Any] | None:
+        fitting = [one["optionId"] for one in options if str(one.get("kind", "")).startswith(kind)]
+        return {"outcome": {"outcome": "selected", "optionId": fitting[0]}} if fitting else None
+
+    return outcome
+
+
+def cancelled(options: list[dict[str, Any]]) -> dict[str, Any] | None:
+    return {"outcome": {"outcome": "cancelled"}}
+
+
+ALLOW, REJECT, CANCELLED = choose("allow"), choose("reject"), cancelled
+
+
+class Working:
+    """A prompt whose model calls the shell once. Questions about that call are answered as `outcome` says."""
+
+    def __init__(self, caller: Caller, ident: str, outcome: Choosing) -> None:
+        self.caller, self.ident, self.peer = caller, ident, caller.peer
+        self.questions: list[dict[str, Any]] = []
+        self.running: int | str = 0
+        self._outcome = outcome
+        caller.offers = self._offered
+
+    async def _offered(self, method: str, params: dict[str, Any]) -> dict[str, Any] | None:
+        if method != "session/request_permission":
+            return None
+        self.questions.append(params)
+        if self._outcome is CANCELLED:
+            await self.caller.notify("session/cancel", {"sessionId": self.ident})
+        return self._outcome(
+            [one for one in params.get("options") or [] if isinstance(one, dict) and "optionId" in one]
+        )
+
+    @classmethod
+    async def begun(cls, peer: LinePeer, command: str, outcome: Choosing = ALLOW) -> "Working":
+        caller, ident = await session(peer)
+        await answered(caller, ident)
+        found = cls(caller, ident, outcome)
+        reply = ScriptedReply(call=(shell_call(peer, command),))
+        last = ScriptedReply(text=ANSWER, times="always")
+        peer.model.player = Player(Script(reply=(reply, last)))
+        found.running = await caller.send("session/prompt", prompt(ident, "Run it."))
+        return found
+
+    @classmethod
+    async def ended(cls, peer: LinePeer, command: str, outcome: Choosing = ALLOW) -> "Working":
+        found = await cls.begun(peer, command, outcome)
+        line = await found.response()
+        expect("result" in line, line, "the prompt ended with an error")
+        return found
+
+    async def response(self) -> dict[str, Any]:
+        return await self.caller.response(self.running, "session/prompt")
+
+    @property
+    def updates(self) -> list[dict[str, Any]]:
+        """Those about calls."""
+        found = [notice.get("update") or {} for notice in self.caller.notices("session/update")]
+        return [one for one in found if str(one.get("sessionUpdate")).startswith("tool_call")]
+
+    async def until(self, seen: Callable[[], bool]) -> None:
+        """Take what comes until this is so."""
+        with contextlib.suppress(TimeoutError):
+            async with within(self.peer.patience):
+                while not seen():
+                    await self.caller.settled(0.1)
+        if not seen():
+            raise Untried("its tool did not begin")
+
+
+def shell_call(peer: LinePeer, command: str) -> CallLine:
+    for request in peer.model.asked:
+        for name, schema in tools_of(request.body).items():
+            field = (schema.get("properties") or {}).get("command")
+            if isinstance(field, dict) and re.search("bash|shell|command|exec|terminal", name, re.IGNORECASE):
+                text = ["sh", "-c", command] if field.get("type") == "array" else command
+                return CallLine(name=name, arguments={**sample({**schema, "type": "object"}), "command": text})
+    raise Untried("it offers its model no tool that runs a command")
+
+
+def in_workspace(peer: LinePeer, name: str) -> str:
+    return os.path.join(peer.cwd, name)
+
+
+@clause(TOOLS, "what a tool says is given to the model")
+async def _(peer: LinePeer) -> str:
+    await Working.ended(peer, "echo heron-$((40 + 2))")
+    return remembers(peer, "heron-42")
+
+
+@clause(TOOLS, "a call is reported with an id and a title before it is updated, and ends before the response")
+async def _(peer: LinePeer) -> str:
+    work = await Working.ended(peer, "echo heron-$((40 + 2))")
+    known: dict[str, Any] = {}
+    for update in work.updates:
+        ident = update.get("toolCallId")
+        expect(isinstance(ident, str) and ident != "", update, "it has no toolCallId")
+        if update["sessionUpdate"] == "tool_call":
+            expect(
+                ident not in known and isinstance(update.get("title"), str), update, "it has no title, or another's id"
+            )
+        expect(ident in known or update["sessionUpdate"] == "tool_call", update, "the call was not reported")
+        expect(update.get("kind", "other") in KINDS, update, "its kind is unknown")
+        expect(update.get("status", "pending") in STATUSES, update, "its status is unknown")
+        whole = all(isinstance(one, dict) and "type" in one for one in update.get("content") or [])
+        expect(isinstance(update.get("content") or [], list) and whole, update, "its content is no list of blocks")
+        known[str(ident)] = update.get("status", known.get(str(ident)))
+    ran = "heron-42" in json.dumps([request.body for request in peer.model.asked])
+    expect(bool(known) or not ran, peer.lines[-1], "the tool ran, and no call was reported")
+    expect(all(status in ("completed", "failed") for status in known.values()), known, "a call did not end")
+    return shown(known)
+
+
+@clause(TOOLS, "two calls have two ids")
+async def _(peer: LinePeer) -> str:
+    work = await Working.ended(peer, "true")
+    reply = ScriptedReply(call=(shell_call(peer, "echo again"),))
+    peer.model.player = Player(Script(reply=(reply, ScriptedReply(text=ANSWER, times="always"))))
+    await work.caller.result("session/prompt", prompt(work.ident, "Again."))
+    found = [one.get("toolCallId") for one in work.updates if one.get("sessionUpdate") == "tool_call"]
+    expect(len(set(found)) == len(found), found, "they are the same")
+    return shown(found)
+
+
+@clause(
+    TOOLS, "a question is about its session and a call that was reported; its options have an id, a name and a kind"
+)
+async def _(peer: LinePeer) -> str:
+    work = await Working.ended(peer, "touch heron")
+    if not work.questions:
+        raise Untried("it did not ask")
+    known = [one.get("toolCallId") for one in work.updates]
+    for question in work.questions:
+        expect(question.get("sessionId") == work.ident, question, "the session is another")
+        call = question.get("toolCall") or {}
+        expect(isinstance(call.get("toolCallId"), str), question, "it names no call")
+        expect(not known or call["toolCallId"] in known, question, f"the calls are {known}")
+        options = question.get("options") or []
+        expect(bool(options), question, "it has no options")
+        whole = all(isinstance(one.get(name), str) for one in options for name in ("optionId", "name"))
+        expect(
+            whole and len({one["optionId"] for one in options}) == len(options), options, "an id or a name is missing"
+        )
+        kinds = [one.get("kind") for one in options]
+        known_kinds = {"allow_once", "allow_always", "reject_once", "reject_always"}
+        expect(set(kinds) <= known_kinds, kinds, "a kind is unknown")
+    return f"{len(work.questions)} asked"
+
+
+@clause(TOOLS, "a call that is allowed is carried out, and asked about once")
+async def _(peer: LinePeer) -> str:
+    work = await Working.ended(peer, "touch heron")
+    if not work.questions:
+        raise Untried("it did not ask")
+    expect(os.path.exists(in_workspace(peer, "heron")), work.updates[-1:], "it was not done")
+    expect(len(work.questions) == 1, work.questions, "it was asked about more than once")
+    return "done"
+
+
+@clause(TOOLS, "a call that is rejected is not carried out, and the turn ends by itself")
+async def _(peer: LinePeer) -> str:
+    return await _stays_undone(await Working.ended(peer, "touch heron", REJECT))
+
+
+@clause(TOOLS, "a question that the client answers with an error is a no")
+async def _(peer: LinePeer) -> str:
+    work = await Working.begun(peer, "touch heron", lambda options: None)
+    await work.response()
+    return await _stays_undone(work)
+
+
+@clause(TOOLS, "a question that the client answers as cancelled is a no")
+async def _(peer: LinePeer) -> str:
+    work = await Working.begun(peer, "touch heron", lambda options: {"outcome": {"outcome": "cancelled"}})
+    await work.response()
+    return await _stays_undone(work)
+
+
+@clause(TOOLS, "session/cancel while a question is open ends the turn as cancelled, and the call is not carried out")
+async def _(peer: LinePeer) -> str:
+    work = await Working.begun(peer, "touch heron", CANCELLED)
+    line = await work.response()
+    await _stays_undone(work)
+    expect((line.get("result") or {}).get("stopReason") == "cancelled", line, "the stopReason is another")
+    return "cancelled"
+
+
+async def _stays_undone(work: Working) -> str:
+    if not work.questions:
+        raise Untried("it did not ask")
+    await work.caller.settled()
+    expect(not os.path.exists(in_workspace(work.peer, "heron")), work.questions[0], "it was carried out")
+    return "not done"
+
+
+@clause(TOOLS, "session/cancel while a tool runs ends the turn as cancelled, and the tool")
+async def _(peer: LinePeer) -> str:
+    alive = in_workspace(peer, "heron")
+    work = await Working.begun(peer, "while true; do touch heron; sleep 0.1; done")
+    await work.until(lambda: os.path.exists(alive))
+    await work.caller.notify("session/cancel", {"sessionId": work.ident})
+    line = await work.response()
+    expect((line.get("result") or {}).get("stopReason") == "cancelled", line, "the stopReason is another")
+    await asyncio.sleep(0.3)
+    os.remove(alive)
+    await asyncio.sleep(0.5)
+    expect(not os.path.exists(alive), line, "the tool went on")
+    return "both ended"
+
+
+@clause(
+    STORED,
+    "two sessions work at once, each with its own memory",
+    '[[reply]]\nwhen = "heron"\ntext = "Slow."\ndelay = 600\n' + PLAIN,
+)
+async def _(peer: LinePeer) -> str:
+    caller, first = await session(peer)
+    second = (await caller.result("session/new", {"cwd": peer.cwd, "mcpServers": []}))["sessionId"]
+    running = await caller.send("session/prompt", prompt(first, "heron"))
+    await asked(peer)
+    found = await caller.result("session/prompt", prompt(second, "pelican"))
+    expect(found.get("stopReason") == "end_turn", found, "the second did not end by itself")
+    mixed = [json.dumps(request.body) for request in peer.model.asked]
+    expect(not any("heron" in body and "pelican" in body for body in mixed), mixed[-1], "the memory is shared")
+    await caller.notify("session/cancel", {"sessionId": first})
+    return shown((await caller.response(running, "session/prompt")).get("result"))
+
+
+async def talked(peer: LinePeer, *path: str) -> tuple[Caller, str]:
+    """A session with one prompt and its answer, of an agent that offers what this path of its capabilities names."""
+    caller, ident = await session(peer)
+    able: Any = (peer.lines[0].get("result") or {}).get("agentCapabilities") or {}
+    for name in path:
+        able = able.get(name) if isinstance(able, dict) else None
+    if able is None or able is False:
+        method = f"session/{'load' if path[-1] == 'loadSession' else path[-1]}"
+        refused = await caller.call(method, {"sessionId": ident, "cwd": peer.cwd, "mcpServers": []})
+        refusal(refused)
+        raise Untried(f"it does not offer {path[-1]}")
+    await answered(caller, ident, "heron")
+    return caller, ident
+
+
+@clause(STORED, "session/load sends the conversation before its response, and the model knows it after")
+async def _(peer: LinePeer) -> str:
+    caller, ident = await talked(peer, "loadSession")
+    await caller.settled()
+    at = len(peer.lines)
+    await caller.result("session/load", {"sessionId": ident, "cwd": peer.cwd, "mcpServers": []})
+    notices = [line["params"] for line in peer.lines[at:] if line.get("method") == "session/update"]
+    expect(all(one.get("sessionId") == ident for one in notices), notices, "an update names another session")
+    for kind, words in (("user_message_chunk", "heron"), ("agent_message_chunk", ANSWER)):
+        updates = [one.get("update") or {} for one in notices]
+        text = "".join(
+            str((one.get("content") or {}).get("text")) for one in updates if one.get("sessionUpdate") == kind
+        )
+        expect(words in text, text, f"{words!r} is not among the {kind}s")
+    return await goes_on(caller, ident, "heron")
+
+
+@clause(STORED, "a session that does not exist is not loaded")
+async def _(peer: LinePeer) -> str:
+    caller, _ident = await talked(peer, "loadSession")
+    unknown = {"sessionId": "00000000-0000-4000-8000-000000000000", "cwd": peer.cwd, "mcpServers": []}
+    return refusal(await caller.call("session/load", unknown))
+
+
+@clause(STORED, "session/resume goes on with what the model knows, and sends nothing again")
+async def _(peer: LinePeer) -> str:
+    caller, ident = await talked(peer, "sessionCapabilities", "resume")
+    await caller.settled()
+    before = message_text(caller)
+    await caller.result("session/resume", {"sessionId": ident, "cwd": peer.cwd, "mcpServers": []})
+    await caller.settled()
+    expect(message_text(caller) == before, message_text(caller), "the conversation was sent again")
+    return await goes_on(caller, ident, "heron")
+
+
+@clause(STORED, "session/list has the sessions of its directory once each, page by page")
+async def _(peer: LinePeer) -> str:
+    caller, ident = await talked(peer, "sessionCapabilities", "list")
+    idents = [ident]
+    for _ in range(3):
+        idents.append((await caller.result("session/new", {"cwd": peer.cwd, "mcpServers": []}))["sessionId"])
+        await answered(caller, idents[-1])
+    here, cursors = await _listed(caller, {"cwd": peer.cwd})
+    expect(len(set(here)) == len(here), here, "one is there twice")
+    expect(set(idents) <= set(here), here, f"one of {idents} is missing")
+    elsewhere, _ = await _listed(caller, {"cwd": os.path.dirname(peer.cwd)})
+    expect(not set(elsewhere) & set(here), elsewhere, "sessions are listed for another directory too")
+    return f"{len(here)} sessions, {cursors} more pages"
+
+
+async def _listed(caller: Caller, params: dict[str, Any]) -> tuple[list[str], int]:
+    found: list[str] = []
+    cursors: list[str] = []
+    while True:
+        page = await caller.result("session/list", {**params, **({"cursor": cursors[-1]} if cursors else {})})
+        for one in page.get("sessions") or []:
+            expect(all(isinstance(one.get(name), str) for name in ("sessionId", "cwd")), one, "a field is missing")
+            found.append(one["sessionId"])
+        cursor = page.get("nextCursor")
+        if cursor is None:
+            return found, len(cursors)
+        expect(
+            isinstance(cursor, str) and cursor not in cursors, page, "the nextCursor is no text, or one that was there"
+        )
+        cursors.append(cursor)
+
+
+@clause(STORED, "a session that was closed answers no prompt")
+async def _(peer: LinePeer) -> str:
+    caller, ident = await talked(peer, "sessionCapabilities", "close")
+    await caller.result("session/close", {"sessionId": ident})
+    return refusal(await caller.call("session/prompt", prompt(ident)))
 
 
 async def _cancelled(peer: LinePeer) -> tuple[Caller, str, dict[str, Any]]:

@@ -1,15 +1,29 @@
 """Clauses for a server of the Model Context Protocol on standard streams."""
 
+import base64
+import re
 from typing import Any
 
 from treadle.conform.kit import Broken, Kit, Untried, expect, started
 from treadle.conform.lines import LinePeer, shown
-from treadle.conform.rpc import INVALID_PARAMS, Caller, add_shared, refusal
+from treadle.conform.rpc import (
+    INVALID_PARAMS,
+    MEGABYTE,
+    METHOD_NOT_FOUND,
+    Caller,
+    add_shared,
+    refusal,
+    result_of,
+    sample,
+)
 
 KIT = Kit(protocol="mcp", specification="Model Context Protocol, revision 2025-06-18", clauses=[])
 clause = KIT.opening(started)
 
-OPENING, TOOLS = "Lifecycle", "Tools"
+OPENING, TOOLS, OTHERS = "Lifecycle", "Tools", "Resources, prompts, logging, completion"
+PAGES = 100
+CALLS = 10
+"""Tools that are called."""
 HELLO = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "conform", "version": "1"}}
 
 
@@ -20,21 +34,55 @@ async def opened(peer: LinePeer) -> tuple[Caller, dict[str, Any]]:
     return caller, found
 
 
-async def tools(peer: LinePeer) -> tuple[Caller, list[dict[str, Any]]]:
+async def offering(peer: LinePeer, name: str) -> tuple[Caller, dict[str, Any]]:
+    """A conversation with a server that declares this capability, and the capability."""
     caller, found = await opened(peer)
-    if "tools" not in (found.get("capabilities") or {}):
-        raise Untried("the server offers no tools")
-    listed = (await caller.result("tools/list")).get("tools")
-    expect(isinstance(listed, list), listed, "tools is no list")
-    assert isinstance(listed, list)
-    return caller, listed
+    able = (found.get("capabilities") or {}).get(name)
+    if able is None:
+        raise Untried(f"the server offers no {name}")
+    expect(isinstance(able, dict), found, f"the capability {name} is no object")
+    return caller, able
+
+
+async def pages(caller: Caller, method: str, kind: str) -> list[dict[str, Any]]:
+    """All that is listed, page by page."""
+    found: list[dict[str, Any]] = []
+    cursors: list[str] = []
+    while True:
+        page = await caller.result(method, {"cursor": cursors[-1]} if cursors else {})
+        listed = page.get(kind)
+        expect(isinstance(listed, list), page, f"{kind} is no list")
+        assert isinstance(listed, list)
+        found += listed
+        if "nextCursor" not in page:
+            return found
+        cursor = page["nextCursor"]
+        expect(isinstance(cursor, str), page, "the nextCursor is no text")
+        expect(cursor not in cursors and len(cursors) < PAGES, page, "the list has no end")
+        cursors.append(cursor)
+
+
+async def tools(peer: LinePeer) -> tuple[Caller, list[dict[str, Any]]]:
+    caller, _able = await offering(peer, "tools")
+    return caller, await pages(caller, "tools/list", "tools")
+
+
+def named(listed: list[dict[str, Any]], by: str = "name") -> list[str]:
+    names = [one.get(by) for one in listed]
+    expect(all(isinstance(name, str) and name != "" for name in names), names, f"one has no {by}")
+    expect(len(set(names)) == len(names), names, f"two have one {by}")
+    return [str(name) for name in names]
 
 
 @clause(OPENING, "initialize is answered with a version, capabilities, and the server's name and version")
 async def _(peer: LinePeer) -> str:
     _caller, found = await opened(peer)
-    expect(isinstance(found.get("protocolVersion"), str), found, "it has no protocolVersion")
-    expect(isinstance(found.get("capabilities"), dict), found, "it has no capabilities")
+    version = found.get("protocolVersion")
+    expect(bool(re.fullmatch(r"\d{4}-\d{2}-\d{2}", str(version))), found, "its protocolVersion is no date")
+    able = found.get("capabilities")
+    expect(isinstance(able, dict), found, "it has no capabilities")
+    expect(all(isinstance(one, dict) for one in (able or {}).values()), able, "a capability is no object")
+    expect(isinstance(found.get("instructions", ""), str), found, "its instructions are no text")
     about = found.get("serverInfo") or {}
     expect(all(isinstance(about.get(name), str) for name in ("name", "version")), found, "serverInfo is not whole")
     return f"{about['name']} {about['version']}, {found['protocolVersion']}"
@@ -63,15 +111,155 @@ async def _(peer: LinePeer) -> str:
     return "empty"
 
 
+@clause(OPENING, "a client that offers nothing is asked for nothing, and told of no change that was not offered")
+async def _(peer: LinePeer) -> str:
+    caller, found = await opened(peer)
+    await caller.settled(0.5)
+    wrong = [method for method in caller.asked if method != "ping"]
+    expect(not wrong, wrong, "it asked for what was not offered")
+    for line in peer.lines:
+        kind = re.fullmatch("notifications/(.*)/list_changed", str(line.get("method")))
+        able = (found.get("capabilities") or {}).get(kind[1]) or {} if kind else {"listChanged": True}
+        expect(able.get("listChanged") is True, line, "it did not offer to tell of that")
+    return "nothing"
+
+
+@clause(OPENING, "a cancel of a request that is not running changes nothing")
+async def _(peer: LinePeer) -> str:
+    caller, _found = await opened(peer)
+    await caller.notify("notifications/cancelled", {"requestId": 77, "reason": "none"})
+    return shown((await caller.call("ping")).get("result"))
+
+
 @clause(TOOLS, "every tool has a name of its own and an object schema for its input")
 async def _(peer: LinePeer) -> str:
     _caller, listed = await tools(peer)
     for tool in listed:
-        expect(isinstance(tool.get("name"), str) and tool["name"] != "", tool, "a tool has no name")
         expect((tool.get("inputSchema") or {}).get("type") == "object", tool, "its schema is not of an object")
-    names = [tool["name"] for tool in listed]
-    expect(len(set(names)) == len(names), names, "two tools have one name")
-    return f"{len(names)} tools"
+        expect(
+            (tool.get("outputSchema") or {"type": "object"}).get("type") == "object", tool, "its output is no object"
+        )
+        expect(isinstance(tool.get("description", ""), str), tool, "its description is no text")
+        hints = tool.get("annotations", {})
+        whole = isinstance(hints, dict) and all(type(hints[name]) is bool for name in hints if name.endswith("Hint"))
+        expect(whole, tool, "its annotations are no object, or a hint is no boolean")
+    return f"{len(named(listed))} tools"
+
+
+@clause(TOOLS, "a call that fits its schema has a result of content blocks, structured where a schema says so")
+async def _(peer: LinePeer) -> str:
+    caller, listed = await tools(peer)
+    chosen = harmless(listed)[:CALLS]
+    for tool in chosen:
+        line = await caller.call("tools/call", {"name": tool["name"], "arguments": sample(tool["inputSchema"])})
+        expect("result" in line, line, f"{tool['name']} was refused")
+        blocks = line["result"].get("content")
+        expect(isinstance(blocks, list) and all(map(whole_block, blocks)), line, "its content is no list of blocks")
+        expect(type(line["result"].get("isError", False)) is bool, line, "isError is no boolean")
+        if "outputSchema" in tool and not line["result"].get("isError"):
+            given = line["result"].get("structuredContent")
+            expect(fits(tool["outputSchema"], given), line, "structuredContent does not fit the outputSchema")
+    return f"{len(chosen)} tools"
+
+
+@clause(TOOLS, "a tool that requires no argument is called without any")
+async def _(peer: LinePeer) -> str:
+    caller, listed = await tools(peer)
+    chosen = [tool for tool in harmless(listed) if not tool["inputSchema"].get("required")]
+    if not chosen:
+        raise Untried("every tool that may be called requires some")
+    return shown(await caller.result("tools/call", {"name": chosen[0]["name"]}))
+
+
+@clause(TOOLS, "two calls at once are both answered, each with what it asked for")
+async def _(peer: LinePeer) -> str:
+    caller, listed = await tools(peer)
+    chosen = harmless(listed)[0]
+    words = ["heron", "pelican"]
+    fields = chosen["inputSchema"].get("properties") or {}
+    text = [
+        name for name in chosen["inputSchema"].get("required") or [] if (fields.get(name) or {}).get("type") == "string"
+    ]
+    given = [{**sample(chosen["inputSchema"]), **{name: word for name in text[:1]}} for word in words]
+    idents = [await caller.send("tools/call", {"name": chosen["name"], "arguments": each}) for each in given]
+    answers = [shown(result_of(await caller.response(ident, "tools/call"), "tools/call")) for ident in reversed(idents)]
+    swapped = [
+        words[0] in answers[0] and words[1] not in answers[0],
+        words[1] in answers[1] and words[0] not in answers[1],
+    ]
+    expect(not any(swapped), answers, "the answers are exchanged")
+    return f"{chosen['name']}, twice"
+
+
+@clause(
+    TOOLS, "a call with an argument of a megabyte, and one whose arguments are no object, do not end the conversation"
+)
+async def _(peer: LinePeer) -> str:
+    caller, listed = await tools(peer)
+    chosen = harmless(listed)[0]
+    fields = [*(chosen["inputSchema"].get("properties") or {}), "conform"]
+    large = {**sample(chosen["inputSchema"]), fields[0]: "y" * MEGABYTE}
+    await caller.call("tools/call", {"name": chosen["name"], "arguments": large})
+    free = [tool for tool in harmless(listed) if not tool["inputSchema"].get("required")]
+    line = await caller.call("tools/call", {"name": [*free, chosen][0]["name"], "arguments": ["wrong"]})
+    refusal(line) if "error" in line else failed(line)
+    return shown((await caller.call("ping")).get("result"))
+
+
+def harmless(listed: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The tools that say that they only read; where none says so, the first that does not say that it destroys."""
+    named(listed)
+    hints = [(tool, tool.get("annotations") or {}) for tool in listed]
+    reading = [tool for tool, hint in hints if hint.get("readOnlyHint") is True]
+    others = [tool for tool, hint in hints if hint.get("destructiveHint") is not True]
+    if not reading and not others:
+        raise Untried("no tool says that it may be called without harm")
+    return reading or others[:1]
+
+
+def whole_block(block: Any) -> bool:
+    needed = {
+        "text": ("text",),
+        "image": ("data", "mimeType"),
+        "audio": ("data", "mimeType"),
+        "resource_link": ("uri", "name"),
+        "resource": (),
+    }
+    kind = block.get("type") if isinstance(block, dict) else None
+    if kind not in needed or not all(isinstance(block.get(name), str) for name in needed[kind]):
+        return False
+    try:
+        base64.b64decode(block.get("data", ""), validate=True)
+    except ValueError:
+        return False
+    return kind != "resource" or whole_content(block.get("resource"))
+
+
+def whole_content(content: Any) -> bool:
+    whole = isinstance(content, dict) and isinstance(content.get("uri"), str)
+    return whole and any(isinstance(content.get(name), str) for name in ("text", "blob"))
+
+
+def fits(schema: Any, value: Any) -> bool:
+    """Whether the value has the type, the required fields and their types; what else a schema says is not looked at."""
+    kinds = {"object": dict, "array": list, "string": str, "boolean": bool, "number": (int, float), "integer": int}
+    kind = schema.get("type") if isinstance(schema, dict) else None
+    if isinstance(kind, str) and kind in kinds:
+        if not isinstance(value, kinds[kind]) or isinstance(value, bool) != (kind == "boolean"):  # type: ignore[arg-type]
+            return False
+    if not isinstance(value, dict) or not isinstance(schema, dict):
+        return True
+    fields = schema.get("properties") or {}
+    there = all(name in value for name in schema.get("required") or [])
+    return there and all(fits(fields[name], value[name]) for name in fields if name in value)
+
+
+@clause(TOOLS, "a cursor that the server did not give is refused")
+async def _(peer: LinePeer) -> str:
+    caller, _listed = await tools(peer)
+    if not any("nextCursor" in (line.get("result") or {}) for line in peer.lines):
+        raise Untried("all of its tools are in one page")
+    return refusal(await caller.call("tools/list", {"cursor": "conform-no-such-cursor"}), INVALID_PARAMS)
 
 
 @clause(TOOLS, "required arguments are among the properties of the schema")
@@ -106,6 +294,104 @@ def failed(line: dict[str, Any]) -> str:
     content = line["result"].get("content")
     expect(isinstance(content, list) and bool(content), line, "the error says nothing")
     return shown(content)
+
+
+@clause(OTHERS, "resources are listed, with a uri and a name each, and the first one is read")
+async def _(peer: LinePeer) -> str:
+    caller, _able = await offering(peer, "resources")
+    listed = await pages(caller, "resources/list", "resources")
+    expect(all(isinstance(one.get("name"), str) for one in listed), listed, "one has no name")
+    await pages(caller, "resources/templates/list", "resourceTemplates")
+    for uri in named(listed, "uri")[:1]:
+        contents = (await caller.result("resources/read", {"uri": uri})).get("contents")
+        whole = isinstance(contents, list) and bool(contents) and all(map(whole_content, contents))
+        expect(whole, contents, "contents is no list of texts or blobs with a uri")
+    return f"{len(listed)} resources"
+
+
+@clause(OTHERS, "a resource that does not exist is refused")
+async def _(peer: LinePeer) -> str:
+    caller, _able = await offering(peer, "resources")
+    return refusal(await caller.call("resources/read", {"uri": "conform://no/such/resource"}))
+
+
+@clause(OTHERS, "a resource can be subscribed to, where that is offered")
+async def _(peer: LinePeer) -> str:
+    caller, able = await offering(peer, "resources")
+    listed = await pages(caller, "resources/list", "resources")
+    if able.get("subscribe") is not True or not listed:
+        raise Untried("it offers no subscriptions, or has no resources")
+    return shown(await caller.result("resources/subscribe", {"uri": listed[0]["uri"]}))
+
+
+@clause(OTHERS, "prompts are listed, each with a name and a list of arguments, and are got as messages")
+async def _(peer: LinePeer) -> str:
+    caller, _able = await offering(peer, "prompts")
+    listed = await pages(caller, "prompts/list", "prompts")
+    named(listed)
+    for prompt in listed:
+        arguments = prompt.get("arguments", [])
+        whole = isinstance(arguments, list) and all(isinstance(one.get("name"), str) for one in arguments)
+        expect(whole, prompt, "its arguments are no list with names")
+        given = {"name": prompt["name"], "arguments": {one["name"]: "conform" for one in arguments}}
+        line = await caller.call("prompts/get", given)
+        if "error" in line:  # a value of ours may be wrong for it
+            refusal(line)
+            continue
+        messages = line["result"].get("messages")
+        whole = isinstance(messages, list) and all(map(whole_message, messages))
+        expect(whole, line, "messages is no list of roles and blocks")
+    return f"{len(listed)} prompts"
+
+
+@clause(OTHERS, "an unknown prompt, and one without a required argument, are refused")
+async def _(peer: LinePeer) -> str:
+    caller, _able = await offering(peer, "prompts")
+    for prompt in await pages(caller, "prompts/list", "prompts"):
+        if any(one.get("required") is True for one in prompt.get("arguments") or []):
+            refusal(await caller.call("prompts/get", {"name": prompt.get("name")}))
+    return refusal(await caller.call("prompts/get", {"name": "conform-no-such-prompt"}))
+
+
+@clause(OTHERS, "a level of logging is set, and an unknown one is refused")
+async def _(peer: LinePeer) -> str:
+    caller, _able = await offering(peer, "logging")
+    await caller.result("logging/setLevel", {"level": "warning"})
+    return refusal(await caller.call("logging/setLevel", {"level": "conform"}))
+
+
+@clause(OTHERS, "an argument of a prompt is completed with a list of at most 100 texts")
+async def _(peer: LinePeer) -> str:
+    caller, _able = await offering(peer, "completions")
+    listed = await pages(caller, "prompts/list", "prompts")
+    prompts = [prompt for prompt in listed if prompt.get("arguments")]
+    if not prompts:
+        raise Untried("no prompt has arguments")
+    about = {"type": "ref/prompt", "name": prompts[0]["name"]}
+    argument = {"name": prompts[0]["arguments"][0]["name"], "value": ""}
+    found = (await caller.result("completion/complete", {"ref": about, "argument": argument})).get("completion")
+    values = found.get("values") if isinstance(found, dict) else None
+    whole = isinstance(values, list) and len(values) <= 100 and all(isinstance(one, str) for one in values)
+    expect(whole, found, "values is no list of at most 100 texts")
+    return f"{len(values or [])} values"
+
+
+@clause(OTHERS, "the methods of what is not offered are refused with -32601")
+async def _(peer: LinePeer) -> str:
+    caller, found = await opened(peer)
+    lists = {"tools": "tools/list", "resources": "resources/list", "prompts": "prompts/list"}
+    absent = [method for name, method in lists.items() if name not in (found.get("capabilities") or {})]
+    for method in absent:
+        refusal(await caller.call(method), METHOD_NOT_FOUND)
+    return ", ".join(absent) or "it offers all"
+
+
+def whole_message(message: Any) -> bool:
+    return (
+        isinstance(message, dict)
+        and message.get("role") in ("user", "assistant")
+        and whole_block(message.get("content"))
+    )
 
 
 add_shared(KIT, HELLO)

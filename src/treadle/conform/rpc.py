@@ -1,24 +1,37 @@
 """JSON-RPC 2.0 over lines, for the protocols that are built on it, and the clauses that they share."""
 
+import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+import json
+import signal
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 from treadle.conform.kit import Broken, Candidate, Kit, expect, started
 from treadle.conform.lines import LinePeer, shown
+from treadle.io.tasks import within
 
 METHOD_NOT_FOUND, INVALID_PARAMS = -32601, -32602
 FRAMING = "JSON-RPC"
+MEGABYTE = 1_000_000
+
+
+async def _nothing(method: str, params: dict[str, Any]) -> None:
+    return None
 
 
 class Caller:
-    """One end of the conversation. What the program asks of us is answered with an error, and noted."""
+    """One end of the conversation. What the program asks of us is noted, and answered by `offers` or with an error."""
 
     def __init__(self, peer: LinePeer) -> None:
         self.peer = peer
         self.asked: list[str] = []
         """The methods that the program called."""
+        self.offers: Callable[[str, dict[str, Any]], Awaitable[dict[str, Any] | None]] = _nothing
         self._next = 0
+        self._open: set[tuple[type, int | str]] = set()
+        """The requests without a response, by id and its type: in Python, but not in JSON, 1 and true are the same."""
+        self._early: dict[int | str, dict[str, Any]] = {}
 
     async def send(
         self, method: str, params: dict[str, Any] | None = None, ident: int | str | None = None
@@ -26,6 +39,7 @@ class Caller:
         if ident is None:
             self._next += 1
             ident = self._next
+        self._open.add((type(ident), ident))
         await self.peer.say({"jsonrpc": "2.0", "id": ident, "method": method, "params": params or {}})
         return ident
 
@@ -37,29 +51,68 @@ class Caller:
         return await self.response(await self.send(method, params, ident), method)
 
     async def result(self, method: str, params: dict[str, Any] | None = None) -> dict[str, Any]:
-        line = await self.call(method, params)
-        if not isinstance(line.get("result"), dict):
-            raise Broken(f"{method} failed: {shown(line.get('error', line))}")
-        found: dict[str, Any] = line["result"]
-        return found
+        return result_of(await self.call(method, params), method)
 
     async def response(self, ident: int | str, method: str) -> dict[str, Any]:
-        while True:
-            line = await self.peer.hear(f"the response to {method}")
-            if "method" in line and "id" in line:
-                self.asked.append(str(line["method"]))
-                refusal = {"code": METHOD_NOT_FOUND, "message": "the conformance kit offers nothing"}
-                await self.peer.say({"jsonrpc": "2.0", "id": line["id"], "error": refusal})
-            elif "method" not in line:
-                expect(
-                    line.get("id") == ident and type(line.get("id")) is type(ident), line, f"its id is not {ident!r}"
-                )
-                expect(("result" in line) != ("error" in line), line, "it has not either a result or an error")
-                return line
+        while ident not in self._early:
+            await self._take(await self.peer.hear(f"the response to {method}"))
+        return self._early.pop(ident)
+
+    async def settled(self, seconds: float = 0.3) -> None:
+        """Take what comes within this time: nothing may answer a request again."""
+        with contextlib.suppress(TimeoutError):
+            async with within(10 * seconds):  # one that never falls silent is heard for so long
+                while (line := await self.peer.quiet(seconds)) is not None:
+                    await self._take(line)
+
+    async def _take(self, line: dict[str, Any]) -> None:
+        if "method" in line and "id" in line:
+            self.asked.append(str(line["method"]))
+            result = await self.offers(str(line["method"]), line.get("params") or {})
+            refusal = {"code": METHOD_NOT_FOUND, "message": "the conformance kit offers nothing"}
+            answer = {"error": refusal} if result is None else {"result": result}
+            await self.peer.say({"jsonrpc": "2.0", "id": line["id"], **answer})
+        elif "method" not in line:
+            ident = line.get("id")
+            known = isinstance(ident, int | str) and (type(ident), ident) in self._open
+            expect(known, line, "its id is that of no request without a response")
+            assert isinstance(ident, int | str)
+            expect(("result" in line) != ("error" in line), line, "it has not either a result or an error")
+            self._open.discard((type(ident), ident))
+            self._early[ident] = line
 
     def notices(self, method: str) -> list[dict[str, Any]]:
         """The parameters of the notifications so far."""
         return [line.get("params") or {} for line in self.peer.lines if line.get("method") == method]
+
+
+def result_of(line: dict[str, Any], method: str) -> dict[str, Any]:
+    if not isinstance(line.get("result"), dict):
+        raise Broken(f"{method} failed: {shown(line.get('error', line))}")
+    found: dict[str, Any] = line["result"]
+    return found
+
+
+def sample(schema: Any) -> Any:
+    """A value that fits this JSON Schema, as far as its plain keywords say."""
+    schema = schema if isinstance(schema, dict) else {}
+    for plain in ("const", "default"):
+        if plain in schema:
+            return schema[plain]
+    for first in ("enum", "anyOf", "oneOf", "type"):
+        if isinstance(choices := schema.get(first), list) and choices:
+            return choices[0] if first == "enum" else sample({"type": choices[0]} if first == "type" else choices[0])
+    match schema.get("type"):
+        case "object":
+            fields = schema.get("properties") or {}
+            return {name: sample(fields.get(name)) for name in schema.get("required") or []}
+        case "array":
+            return [sample(schema.get("items"))] * int(schema.get("minItems", 0))
+        case "integer" | "number":
+            return schema.get("minimum", 1)
+        case "boolean" | "null" as kind:
+            return False if kind == "boolean" else None
+    return "https://conform.example/" if schema.get("format") == "uri" else "conform"
 
 
 def refusal(line: dict[str, Any], *codes: int) -> str:
@@ -112,6 +165,38 @@ def add_shared(kit: Kit, hello: dict[str, Any]) -> None:
         line = await caller.peer.until(lambda line: line.get("id") == ident, "the response to the next request")
         return refusal(line)
 
+    @clause(FRAMING, "a line that is no object, and a response to nothing, do not end the conversation")
+    async def _(caller: Caller) -> str:
+        await caller.peer.say(b"[]\n", b"7\n", {"jsonrpc": "2.0", "id": "nothing", "result": {}})
+        ident = await caller.send("conform/noSuchMethod")
+        return refusal(
+            await caller.peer.until(lambda line: line.get("id") == ident, "the response to the next request")
+        )
+
+    @clause(FRAMING, "two requests in one write, one of them with the id 0, have one response each")
+    async def _(caller: Caller) -> str:
+        lines: list[dict[str, Any]] = [
+            {"jsonrpc": "2.0", "id": ident, "method": "conform/noSuchMethod", "params": {}} for ident in (0, "b")
+        ]
+        await caller.peer.say(*lines)
+        for _ in lines:
+            await caller.peer.until(lambda line: line.get("id") in (0, "b"), "the responses")
+        await caller.peer.quiet(0.3)
+        found = [line.get("id") for line in caller.peer.lines if line.get("id") in (0, "b")]
+        expect(sorted(map(str, found)) == ["0", "b"], found, "one was answered twice, or not")
+        return shown(found)
+
+    @clause(FRAMING, "a request of a megabyte that comes in pieces is read")
+    async def _(caller: Caller) -> str:
+        body = json.dumps(
+            {"jsonrpc": "2.0", "id": "big", "method": "conform/noSuchMethod", "params": {"x": "y" * MEGABYTE}}
+        )
+        for at in range(0, len(body), MEGABYTE // 3):
+            await caller.peer.write(body[at : at + MEGABYTE // 3].encode())
+            await asyncio.sleep(0.02)
+        await caller.peer.write(b"\n")
+        return refusal(await caller.peer.until(lambda line: line.get("id") == "big", "the response to it"))
+
     @whole_clause(FRAMING, "unknown fields are ignored")
     async def _(peer: LinePeer) -> str:
         await Caller(peer).result("initialize", {**hello, "xLater": {"deep": [1, None]}})
@@ -120,4 +205,9 @@ def add_shared(kit: Kit, hello: dict[str, Any]) -> None:
     @clause(FRAMING, "the process ends when its input ends")
     async def _(caller: Caller) -> str:
         caller.peer.close_input()
+        return f"exit code {await caller.peer.end()}"
+
+    @clause(FRAMING, "SIGTERM ends the process")
+    async def _(caller: Caller) -> str:
+        caller.peer.signal(signal.SIGTERM)
         return f"exit code {await caller.peer.end()}"
