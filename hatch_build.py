@@ -1,8 +1,8 @@
 """What the build adds: man pages, completions and schemas that `make dist` has written, and the project's addresses.
 
 The address of the repository is in `TREADLE_PROJECT_URL`, which the release sets. With it the package has project URLs,
-and the README's links and pictures, which are relative in a checkout, lead there. Without it there are no URLs, and the
-README is as it is.
+and the README's links and pictures, which are relative in a checkout, lead there, and so does its clone line. Without it there
+are no URLs, and the README is as it is.
 """
 
 import os
@@ -21,6 +21,7 @@ PLACES = {
     "Changelog": "/blob/{tag}/CHANGELOG.md",
     "Security": "/blob/{tag}/SECURITY.md",
 }
+PLACEHOLDER = "TREADLE_PROJECT_URL"
 LINK = re.compile(r'(\]\(|src=")(?!https?:|#|mailto:)([^)"\s]+)')
 
 
@@ -40,7 +41,7 @@ class AddressHook(MetadataHookInterface):
     def update(self, metadata: dict[str, Any]) -> None:
         root = Path(self.root)
         readme = (root / "README.md").read_text(encoding="utf-8")
-        url = os.environ.get("TREADLE_PROJECT_URL", "").rstrip("/")
+        url = os.environ.get(PLACEHOLDER, "").rstrip("/")
         if url:
             version = re.search(r'__version__ = "(.+)"', (root / "src/treadle/__init__.py").read_text(encoding="utf-8"))
             assert version is not None
@@ -50,10 +51,10 @@ class AddressHook(MetadataHookInterface):
 
 
 def absolute(readme: str, url: str, tag: str) -> str:
-    """The text with every relative link and picture leading to this tag of the repository."""
+    """The text with every relative link and picture leading to this tag of the repository, and the clone line to it."""
 
     def there(found: re.Match[str]) -> str:
         kind = "raw" if Path(found[2]).suffix in (".svg", ".png") else "blob"
         return f"{found[1]}{url}/{kind}/{tag}/{found[2]}"
 
-    return LINK.sub(there, readme)
+    return LINK.sub(there, readme).replace(PLACEHOLDER, url)

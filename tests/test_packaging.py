@@ -10,10 +10,11 @@ from pathlib import Path
 
 import pytest
 import yaml
-from hatch_build import absolute
+from hatch_build import PLACEHOLDER, absolute
 from packaging.requirements import Requirement
 
 from tests.rebuilt import recorded
+from tests.test_docs import PAGES
 from treadle import __version__
 
 ROOT = Path(__file__).parent.parent
@@ -52,6 +53,15 @@ def test_the_readme_of_a_release_has_no_relative_link_or_picture() -> None:
     assert len(links) > 15 and all((link or source).startswith("https://") for link, source in links)
     assert "https://forge.example/us/treadle/raw/v1.2.3/docs/pictures/page-board-wide-dark.png" in published
     assert "https://forge.example/us/treadle/blob/v1.2.3/docs/how-to/install.md" in published
+    assert "git clone https://forge.example/us/treadle treadle" in published
+
+
+def test_the_project_s_address_is_one_placeholder_in_the_clone_line_of_the_readme() -> None:
+    lines = [
+        line for page in PAGES for line in page.read_text().splitlines() if "$ git clone" in line or PLACEHOLDER in line
+    ]
+    assert lines == [f"$ git clone {PLACEHOLDER} treadle && cd treadle"]
+    assert "urls" in PROJECT["project"]["dynamic"]
 
 
 def test_the_gate_s_packages_are_locked_at_versions_that_the_project_accepts() -> None:
