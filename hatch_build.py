@@ -1,8 +1,7 @@
 """What the build adds: man pages, completions and schemas that `make dist` has written, and the project's addresses.
 
 The address of the repository is in `TREADLE_PROJECT_URL`, which the release sets. With it the package has project URLs,
-and the README's links and pictures, which are relative in a checkout, lead there, and so does its clone line. Without it there
-are no URLs, and the README is as it is.
+and the README's links, pictures and clone line lead there. Without it there are no URLs, and the README is as it is.
 """
 
 import os

@@ -82,12 +82,14 @@ def kept() -> dict[str, dict[str, list[str]]]:
 
 def on_the_page() -> dict[str, dict[str, list[str]]]:
     lines = PAGE.read_text().splitlines() if PAGE.exists() else []
-    rows = [[cell.strip() for cell in line.strip("| ").split("|")] for line in lines if line.startswith("| ")]
+    head, *rows = [[cell.strip() for cell in line.strip("| ").split("|")] for line in lines if line.startswith("| ")]
+    tried = dict(zip(head[1:], (cell.split(", ") for cell in rows[0][1:]), strict=True))
     found: dict[str, dict[str, list[str]]] = {}
     for ability, *cells in rows[1:]:
-        for name, text in zip(rows[0][1:], cells, strict=True):
-            if seen := re.fullmatch(r"(?:works|refused), (\S+), (\S+)", text):
-                found.setdefault(name, {})[ability] = [*seen.groups()]
+        for name, text in zip(head[1:], cells, strict=True):
+            if seen := re.fullmatch(r"(?:works|refused)(?:, ([\d.]+))?(?:, (\d+-\d+-\d+))?", text):
+                version, day = tried[name]
+                found.setdefault(name, {})[ability] = [seen[1] or version, seen[2] or day]
     return found
 
 
@@ -96,9 +98,8 @@ def page() -> str:
         "# What each agent does when it is asked",
         "",
         "Made by `make test-agents` with the real programs, each against a scripted model, and judged by the effect:",
-        "*works* as its card declares, or *refused* although it was asked for, with the version and the day on which",
-        "that was last seen. A cell without them was not tried with the real program; what a card does not declare is",
-        "refused, or warned about, by one check, which `make test` tries with every card.",
+        "*works* as its card declares, or *refused* when asked for. The first row has the version and the day, a cell",
+        "what differs from them. A dot: not declared, so refused or not reported.",
         "",
         *table(),
         "",
@@ -109,20 +110,29 @@ def page() -> str:
     return "\n".join(lines) + "\n"
 
 
+def last(agent: str, found: dict[str, dict[str, list[str]]]) -> tuple[str, str]:
+    """The newest version that was tried, and the day of most of its results."""
+    seen = [(version, day) for version, day in found.get(agent, {}).values() if day[:1].isdigit()]
+    return max(set(seen), key=lambda each: (seen.count(each), each), default=("", ""))
+
+
 def cell(agent: str, ability: str, found: dict[str, dict[str, list[str]]]) -> str:
-    """When it was last true, and of which version."""
+    """Whether it works, and of which version and when, where that differs from the first row."""
     declared = can(cards()[agent].capabilities, ability)
     version, when = found.get(agent, {}).get(ability, ("", ""))
     if not when or not (declared or ability in ASKED_FOR):
-        known = ABILITIES[ability]
-        refused = "refused" if known.refusal else "not reported"
-        return "declared, not tried yet" if declared else refused
-    return f"{'works' if declared else 'refused'}, {version}, {when}" if when[0].isdigit() else f"{version} {when}"
+        return "not tried yet" if declared else "."
+    if not when[0].isdigit():
+        return f"{version} {when}"
+    usual = last(agent, found)
+    differs = [text for text, usually in zip((version, when), usual, strict=True) if text != usually]
+    return ", ".join(["works" if declared else "refused", *((version, when) if version != usual[0] else differs)])
 
 
 def table() -> list[str]:
     found, names = kept(), [name for name in PROGRAMS if name in cards()]
     rows = ["| ability | " + " | ".join(names) + " |", "|---" * (len(names) + 1) + "|"]
+    rows.append("| tried | " + " | ".join(", ".join(last(name, found)) for name in names) + " |")
     return [*rows, *(f"| {each} | {' | '.join(cell(name, each, found) for name in names)} |" for each in ABILITIES)]
 
 

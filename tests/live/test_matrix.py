@@ -333,13 +333,17 @@ def on_the_page(text: str) -> dict[str, dict[str, str]]:
     lines = text.splitlines()
     rows = [[cell.strip() for cell in line.strip("| ").split("|")] for line in lines if line.startswith("| ")]
     found: dict[str, dict[str, str]] = {}
-    for name, *cells in rows[1:]:
-        for wire, cell in zip(rows[0][1:], cells, strict=True):
+    for name, *cells, tried in rows[1:]:
+        for wire, cell in zip(rows[0][1:-1], cells, strict=True):
             if seen := re.fullmatch(r"\d+/\d+(?:, (.+))?", cell):
-                found[f"{name} {wire}"] = dict.fromkeys(STEPS, "ok") | ({WHEN: seen[1]} if seen[1] else {})
+                when = seen[1] or tried
+                found[f"{name} {wire}"] = dict.fromkeys(STEPS, "ok") | ({WHEN: when} if when else {})
     for line in lines:
-        if why := re.fullmatch(r"- (.+?) over (.+?): (.+?): (.+)", line):
-            found.get(f"{why[1]} {why[2]}", {}).update(dict.fromkeys(why[3].split(", "), why[4]))
+        if why := re.fullmatch(r"- ([\w, ]+): (.+) \(([^()]+)\)", line):
+            for part in why[3].split("; "):
+                name, _, wires = part.partition(" over ")
+                for wire in wires.split(", "):
+                    found.get(f"{name} {wire}", {}).update(dict.fromkeys(why[1].split(", "), why[2]))
     return found
 
 
@@ -366,11 +370,16 @@ def _steps(row: dict[str, str]) -> str:
 
 def table(results: dict[str, dict[str, str]]) -> list[str]:
     """How many steps worked in each cell, with which version, and when it was last tried."""
-    rows = ["| agent | " + " | ".join(WIRES) + " |", "|---" * (len(WIRES) + 1) + "|"]
+    rows = ["| agent | " + " | ".join(WIRES) + " | tried |", "|---" * (len(WIRES) + 2) + "|"]
     for name in AGENTS:
         cells = [results.get(f"{name} {wire}", {}) for wire in WIRES]
-        told = [", ".join(filter(None, [_steps(row), row.get(WHEN, "")])) for row in cells]
-        rows.append(f"| {name} | " + " | ".join(told) + " |")
+        days = [row.get(WHEN, "") for row in cells]
+        usual = max(days, key=days.count)
+        told = [
+            ", ".join(filter(None, [_steps(row), day if day != usual else ""]))
+            for row, day in zip(cells, days, strict=True)
+        ]
+        rows.append(f"| {name} | " + " | ".join(told) + f" | {usual} |")
     return rows
 
 
@@ -378,24 +387,27 @@ def page(results: dict[str, dict[str, str]]) -> str:
     lines = [
         "# Every agent over every wire",
         "",
-        "Made by `make test-agents` with the real programs, each against a scripted model.",
-        "A cell is how many of eight steps worked, judged by their effect: a turn with text, a tool, a file written, a",
-        "permission allowed, one denied, an interrupt in the middle of a tool, a failure of the service, and a resumed",
-        "session; then the version that was tried, and the day on which that was last seen. A cell without a day is",
-        "from a run before days were kept, of the version on its card. Below the table is why a cell has fewer.",
+        "Made by `make test-agents` with the real programs, each against a scripted model. A cell is how many of",
+        "eight steps worked, judged by their effect: a turn with text, a tool, a file written, a permission allowed,",
+        "one denied, an interrupt in the middle of a tool, a failure of the service, and a resumed session. The last",
+        "column has the version and the day. Below the table is why a cell has fewer.",
         "",
         *table(results),
+        "",
     ]
-    why = []
+    reasons: dict[tuple[str, str], dict[str, list[str]]] = {}
     for name in AGENTS:
-        untried = [wire for wire in WIRES if f"{name} {wire}" not in results]
         for wire in WIRES:
             row = results.get(f"{name} {wire}", {})
-            reasons: dict[str, list[str]] = {}
+            failed: dict[str, list[str]] = {}
             for step in STEPS if row else []:
                 if row.get(step) != "ok":
-                    reasons.setdefault(row.get(step, "not tried yet"), []).append(step)
-            why += [f"- {name} over {wire}: {', '.join(steps)}: {reason}" for reason, steps in reasons.items()]
-        if untried:
-            why.append(f"- {name} over {', '.join(untried)}: not tried yet")
-    return "\n".join([*lines, "", *why]) + "\n"
+                    failed.setdefault(row.get(step, "not tried yet"), []).append(step)
+            for reason, steps in failed.items():
+                reasons.setdefault((", ".join(steps), reason), {}).setdefault(name, []).append(wire)
+        if untried := [wire for wire in WIRES if f"{name} {wire}" not in results]:
+            lines.append(f"- {name} over {', '.join(untried)}: not tried yet")
+    for (steps, reason), cells in reasons.items():
+        where = "; ".join(f"{name} over {', '.join(wires)}" for name, wires in cells.items())
+        lines.append(f"- {steps}: {reason} ({where})")
+    return "\n".join(lines) + "\n"
