@@ -459,13 +459,10 @@ def test_the_results_are_a_page_of_the_docs() -> None:
 HEAD = """# What an agent cannot do, asked for over every door
 
 Made by `make test-agents PART=doors`: every agent that does not declare an ability is asked for it over every door that
-has a way to ask. The agents are played from recordings of the real programs, and what they hear is written down.
-*refused*: the door answers with the reason, and the agent has heard nothing. *denied*: an approval of another input is
-a denial, and the call did not run. *warned*: the work goes on, and a warning where it was asked says what is not kept.
-A dot: that door has no way to ask for it.
+has a way to ask. *refused*: the door answers with the reason, and the agent hears nothing. *denied*: an approval of
+another input is a denial. *warned*: the work goes on with a warning. A dot: that door has no way to ask for it.
 """
-FOOT = """The chat, the page and `treadle fleet say` use the same check on the session itself, which `make test` tries
-with every card; the chat and the page offer to change a call only where that works.
+FOOT = """The chat, the page and `treadle fleet say` use the same check on the session itself.
 """
 
 
