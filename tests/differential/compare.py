@@ -205,6 +205,10 @@ def introduction() -> str:
     return INTRODUCTION.format(**versions, counts=told)
 
 
+def _some(places: list[str]) -> str:
+    return "; ".join([*places[:2], *([f"{len(places) - 2} more"] if len(places) > 2 else [])])
+
+
 def _by_reason(checks: list[Check]) -> dict[str, list[str]]:
     """The differences that are said or meant: by reason, the scenarios (or fields) that show them."""
     found: dict[str, list[str]] = {}
@@ -229,7 +233,7 @@ def page(checks: list[Check]) -> str:
         "| Difference | Where |",
         "|---|---|",
     ]
-    lines += [f"| {_cell(why)} | {'; '.join(places)} |" for why, places in _by_reason(checks).items()]
+    lines += [f"| {_cell(why)} | {_some(places)} |" for why, places in _by_reason(checks).items()]
     wrong = [check for check in checks if check.verdict == "different"]
     if wrong:
         lines += ["", "| Scenario | What | Claude Code | Treadle |", "|---|---|---|---|"]

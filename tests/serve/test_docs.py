@@ -21,7 +21,8 @@ def test_the_table_of_calls_is_made_from_the_code() -> None:
     rows = ["| Call | Right | |\n|---|---|---|\n"]
     for each in sorted(every(), key=lambda each: (each.path, each.method)):
         rows.append(
-            f"| `{each.method} {each.path.replace('{', '').replace('}', '')}` | {each.right} | {each.summary} |\n"
+            f"| `{each.method} {each.path.replace('{', '').replace('}', '')}` | {each.right} "
+            f"| {re.split(r'[:;.]( |$)', each.summary)[0]} |\n"
         )
     made(PAGE, "calls", "".join(rows))
 

@@ -99,9 +99,8 @@ def _fields() -> list[tuple[str, str]]:
 def test_the_table_in_the_docs_is_made_from_this() -> None:
     marks = {"native": "yes", "emulated": "in part", "dropped": "-"}
     wires = {wire: tuple(marks[row.level] for row in rows(NOTHING, wire)) for wire in WIRES}
-    agents = {name: tuple(marks[row.level] for row in rows(card.losses, None)) for name, card in cards().items()}
-    tables = [columns("event", tuple(f"`{name}`" for name in NAMES), each, leave="yes") for each in (wires, agents)]
-    made(ROOT / "docs" / "reference" / "agents.md", "losses", "\n".join(tables))
+    table = columns("event", tuple(f"`{name}`" for name in NAMES), wires, leave="yes")
+    made(ROOT / "docs" / "reference" / "agents.md", "losses", table)
 
 
 def test_what_each_agent_is_stands_in_the_docs() -> None:
@@ -118,5 +117,7 @@ def test_what_each_agent_is_stands_in_the_docs() -> None:
     parts += ["| Agent | Variables that it sees |", "|---|---|"]
     for typed, card in found.items():
         if card.environment:
-            parts.append(f"| {typed} | {', '.join(f'`{name}`' for name in card.environment)} |")
+            wide = tuple(name.removesuffix("*") for name in card.environment if name.endswith("*"))
+            names = [name for name in card.environment if name.endswith("*") or not name.startswith(wide)]
+            parts.append(f"| {typed} | {', '.join(f'`{name}`' for name in names)} |")
     made(ROOT / "docs" / "reference" / "agents.md", "cards", "\n".join(parts) + "\n")
