@@ -45,7 +45,7 @@ def test_the_help_is_shown_without_the_commands() -> None:
 def test_a_prompt_that_looks_like_a_command_is_a_prompt_behind_p(tmp_path: Path) -> None:
     script = tmp_path / "s.toml"
     script.write_text('[[reply]]\nwhen = "^doctor$"\ntext = "a prompt"\n')
-    assert run("-p", "doctor", "--model", f"scripted:{script}").stdout == "a prompt\n"
+    assert run("-p", "doctor", "--model", f"scripted:{script}", cwd=tmp_path).stdout == "a prompt\n"
 
 
 def test_what_we_foresaw_is_one_line_and_exit_1(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -148,6 +148,16 @@ def test_an_ending_says_why(project: Path, script: str, options: dict[str, Any],
     assert bool(result.ending.denied) == (options.get("mode") == "suggest")
 
 
+async def test_what_another_program_writes_during_a_turn_starts_no_check(project: Path) -> None:
+    check = turns.TurnCheck(str(project))
+    await check.begin()
+    (project / "calc.py").write_text("def add(a, b):\n    return a + b\n")
+    ending = await check.ending(TurnSummary(text="It subtracts."))
+    assert (ending.state, ending.word) == ("unverified", "") and "files changed meanwhile" in ending.why
+    assert (await check.ending(TurnSummary(), asked=True)).state == "verified"
+    check.close()
+
+
 def test_where_no_check_is_known_a_claim_is_unverified(tmp_path: Path) -> None:
     for cwd, why in ((tmp_path, "no git repository"), (Path(make(tmp_path / "empty").top), "no command is known")):
         ending = treadle.run("x", cwd=cwd, model=scripted(tmp_path, "")).ending

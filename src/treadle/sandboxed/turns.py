@@ -60,6 +60,7 @@ class TurnCheck:
         """Why nothing can be checked here."""
         self._place: str | None = None
         self._workspace: Workspace | None = None
+        self._acted = False
         self.command = command
 
     @property
@@ -113,8 +114,9 @@ class TurnCheck:
             halt.set()
         return ""
 
-    async def ending(self, turn: TurnSummary) -> CheckedEnding:
-        """What is known about a turn that ended."""
+    async def ending(self, turn: TurnSummary, *, asked: bool = False) -> CheckedEnding:
+        """What is known about a turn that ended. `asked`: a person wants the check, whatever the turn did."""
+        self._acted |= asked or bool(turn.files) or any(each.started.kind != "read" for each in turn.tools)
         denied = tuple(dict.fromkeys(each.reason for each in turn.denials))
         made = CheckedEnding(state="unverified", why=self._off or self._missing, check=self.command, denied=denied)
         claims = claims_success(turn.text)
@@ -132,6 +134,8 @@ class TurnCheck:
         base = workspace.base_tree()
         if work == base and not claims:
             return replace(made, why=f"{NOTHING}no file was changed")
+        if not self._acted and not claims:  # nothing is started for what another program wrote meanwhile
+            return replace(made, why="files changed meanwhile, and the turn reported nothing that changes files")
         self._note(f"checking with `{self.command}`")
         done = await verified_check(
             workspace.store,

@@ -18,8 +18,9 @@ SCRIPT = says("I heard.", when=".*", times="always")
 
 
 @pytest.fixture
-def bare(tmp_path: Path) -> dict[str, str]:
-    """An environment without keys, agents and servers."""
+def bare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    """An environment without keys, agents and servers, in a directory of its own."""
+    monkeypatch.chdir(tmp_path)
     programs = tmp_path / "bin"
     programs.mkdir()
     git = shutil.which("git")

@@ -641,7 +641,7 @@ class Talk:
     async def verify(self) -> CheckedEnding:
         """Check what was changed since the last time that it was verified."""
         self.page.progress.begin(self.check.command or "/verify")
-        work = self.check.ending(self._unchecked)
+        work = self.check.ending(self._unchecked, asked=True)
         ending = await self._until_interrupted(work, "the check was interrupted")
         self._unchecked = TurnSummary()
         if ending.state == "verified":
