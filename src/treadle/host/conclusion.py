@@ -61,7 +61,7 @@ def describe(
     earlier ones left, if they worked in the same directory.
     """
     place, found = workspace.place, observed.difference
-    start = {"commit": place.commit if place.committed else None, "tree": place.whole or place.before}
+    start = {"commit": place.commit if place.committed else place.base, "tree": place.start_tree}
     base = next((one["base"] for one in observed.attempts if one.get("base")), start)
     try:
         unknown = observed.difference is None
@@ -80,7 +80,7 @@ def describe(
         "base_commit": base["commit"],
         "base_tree": base["tree"],
         "start_tree": start["tree"],
-        "result_tree": (found.whole or found.after) if found else None,
+        "result_tree": found.stated if found else None,
         "result_commit": observed.commit,
         "confined_by": observed.walls.method if observed.walls else None,
         "sealed": sealed(observed),

@@ -634,7 +634,7 @@ class HostRun:
         """Register the run with the signer, which looks from inside the sandbox whether the key's file can be read."""
         if self._store.signer is None:
             return
-        walls, reach, start = cage.inside(), True, workspace.place.whole or workspace.place.before
+        walls, reach, start = cage.inside(), True, workspace.place.start_tree
         if walls is not None:
             looked = await run_check(self._store.signer.reached_if, workspace.root, confinement=walls)
             reach = looked.exit_code != 1
@@ -780,7 +780,7 @@ class HostRun:
         if workspace is not None and plan is not None:
             made = await self._apply(workspace, plan, made)
         if self._executor is None:  # no agent has started, so nothing that could read the key
-            base = (workspace.place.whole or workspace.place.before) if workspace is not None else None
+            base = workspace.place.start_tree if workspace is not None else None
             self._registered = self._store.register(self.run_id, observed.order_path, base, key_in_reach=False)
         receipt = await asyncio.to_thread(self._store.add, made, self._registered)
         try:

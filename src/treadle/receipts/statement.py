@@ -140,7 +140,9 @@ def _source(place: dict[str, Any]) -> dict[str, Any] | None:
     digest = {name: value for name, value in digest.items() if value}
     if not digest:
         return None
-    url = place.get("repository")
+    head = place.get("head_commit")
+    ours = None not in (head, place.get("base_commit")) and head != place["base_commit"]
+    url = None if ours else place.get("repository")  # which has no commit of ours
     return {"name": "source", **({"uri": f"git+{url}"} if url else {}), "digest": digest}
 
 

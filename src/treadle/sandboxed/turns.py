@@ -201,7 +201,7 @@ class Checkout:
 
         with scratch.directory("turn") as directory:
             workspace = await asyncio.to_thread(look_at, self._top, os.path.join(directory, "now"))
-            store, work = workspace.store, workspace.place.before
+            store, work = workspace.store, workspace.place.start_tree
             base, command, setup, untrusted = await asyncio.to_thread(self._begun, store)
             user = workspace.place.repository()
             done = await verified_check(

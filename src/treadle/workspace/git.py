@@ -1,7 +1,8 @@
 """How git is started: without hooks, prompts or a monitor, whatever the repository or the person has configured.
 
 Our git runs only where no agent can write: in a store of ours (`store.py`), and on the refs and objects of a person's
-repository, which it is told by name (`user_repository.py`). It never looks for a repository, and never at files.
+repository, which it is told by name (`user_repository.py`). It never looks for a repository, and at no files but copies
+of ours.
 """
 
 import os

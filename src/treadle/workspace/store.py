@@ -42,6 +42,7 @@ REMEMBERED_TREES = 6
 """What a merge looks at: where it starts, what it merges, their base, what it makes, and a step before."""
 TREE = "40000"
 GITLINK = "160000"
+FILES = ("100644", "100755")
 Algorithm: TypeAlias = Literal["sha1", "sha256"]
 Kind: TypeAlias = Literal["blob", "tree", "commit"]
 TreeRow: TypeAlias = tuple[bytes, str, str]
@@ -276,6 +277,49 @@ class Store:
                 f"the tree {tree} of the repository is not what its name says", hint="run git fsck there"
             )
         return files
+
+    def as_committed(
+        self, user: UserRepository, commit: str, files: Mapping[str, TreeEntry]
+    ) -> Mapping[str, TreeEntry]:
+        """The files of a checkout with the bytes that git would commit, by the attributes of the commit that it is at:
+        with `eol=crlf` a file has other line ends on disk. Git converts copies, where no attribute names a program."""
+        _, base = self.borrow_tree(commit)
+        auto = next((value for _, key, value in reversed(user.settings()) if key == "core.autocrlf"), "false")
+        if auto not in ("true", "input") and not any(os.path.basename(path) == ".gitattributes" for path in base):
+            return files
+        blobs: dict[str, list[str]] = {}
+        for path, entry in files.items():
+            if base.get(path) != entry and entry.mode in FILES:
+                blobs.setdefault(entry.blob, []).append(path)
+        with scratch.directory("eol") as place:
+            here, copies, index = (os.path.join(place, name) for name in ("git", "files", "index"))
+            chosen = list(self._copied(blobs, copies))
+            if not chosen:
+                return files
+            git = Store.make(here, lenders=[self._objects, *self.lenders], algorithm=self.algorithm)
+            os.remove(os.path.join(here, "info", "attributes"))
+            env = {"GIT_WORK_TREE": copies, "GIT_INDEX_FILE": index}
+            named = b"".join(os.fsencode(path) + b"\0" for path in chosen)
+            options = ("-c", f"core.autocrlf={auto}", "-c", "core.safecrlf=false")
+            git.git("read-tree", commit, lent=True, env=env)
+            git.git(*options, "update-index", "--add", "--replace", "-z", "--stdin", stdin=named, lent=True, env=env)
+            listed = os.fsdecode(git.git("ls-files", "-s", "-z", lent=True, env=env).stdout).split("\0")[:-1]
+            made = {path: head.split()[1] for head, _, path in (row.partition("\t") for row in listed)}
+            for text in git.blobs(made[path] for path in chosen).values():
+                self.put("blob", text)
+        return {**files, **{path: TreeEntry(mode=files[path].mode, blob=made[path]) for path in chosen}}
+
+    def _copied(self, blobs: Mapping[str, Sequence[str]], directory: str) -> Iterator[str]:
+        """Write what has lines of Windows, and attributes, to their paths below a directory."""
+        os.makedirs(directory)
+        for name, _, pieces in self.stream(list(blobs), lent=True):
+            text = b"".join(pieces)
+            for path in blobs[name]:
+                if b"\r\n" in text or os.path.basename(path) == ".gitattributes":
+                    place = os.path.join(directory, path)
+                    os.makedirs(os.path.dirname(place), exist_ok=True)
+                    write(place, text)
+                    yield path
 
     def own(self, blobs: Iterable[str]) -> None:
         """Bring those of the blobs that only a lender has in. Each is hashed, also those that are here already."""

@@ -82,7 +82,16 @@ class Prepared(msgspec.Struct, frozen=True, kw_only=True):
     """The commit that the source had checked out, if it is in a repository."""
     committed: bool = True
     """Whether it started from that commit's files, without any change that is not committed."""
+    base: str | None = None
+    """Where it did not: a commit of ours with its files, on top of that commit."""
+    stated: str = ""
+    """The tree that git would have made of what it started from, where that is another one."""
     origin: Origin | None = None
+
+    @property
+    def start_tree(self) -> str:
+        """What a receipt states of the start: the tree of all of it, as git would commit it."""
+        return self.stated or self.whole or self.before
 
     def at_top(self, user: UserRepository) -> bool:
         """Whether the source stands for the whole checkout."""
@@ -116,6 +125,8 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
     """The tree of the directory worked on."""
     whole: str = ""
     """The tree of the whole workspace; another one if the directory worked on lies deeper in its repository."""
+    stated: str = ""
+    """The tree of all of it as git would commit it, which a receipt states."""
     changes: tuple[PathChange, ...]
     patch: bytes
     status: str
@@ -172,9 +183,11 @@ class Workspace:
         changes = tuple(delta.change for delta in self.store.deltas(before, after))
         seen = [one for one in news(self._look, look) if one.path.startswith(self.inside)]
         found = [replace(one, path=one.path.removeprefix(self.inside)) for one in seen]
+        stated = _committed(self.store, self.place, look)
         self._difference = Difference(
             after=after,
-            whole=look.tree,
+            whole=stated if self.place.mode == "worktree" else look.tree,
+            stated=stated,
             changes=changes,
             patch=self.store.patch(before, after),
             status=status_lines(changes),
@@ -332,8 +345,7 @@ class Workspace:
             return None
         commit = agent or place.start
         if self.store.tree_of(commit) != found.whole:
-            who = {f"GIT_{role}_{what}": text for role in ("AUTHOR", "COMMITTER") for what, text in _WHO.items()}
-            commit = self.store.commit(found.whole, [commit], message, who=who)
+            commit = self.store.commit(found.whole, [commit], message, who=_who())
         if commit == place.start:
             return None
         self.store.set_ref(RESULT, commit)
@@ -396,7 +408,10 @@ class Workspace:
             user.run("update-ref", "-d", f"refs/heads/{self.place.branch}", commit, check=False)
 
 
-_WHO = {"NAME": "treadle", "EMAIL": "treadle@localhost"}
+def _who(date: str = "") -> dict[str, str]:
+    """For git: our commits, made now or at this time."""
+    names = {"NAME": "treadle", "EMAIL": "treadle@localhost", **({"DATE": date} if date else {})}
+    return {f"GIT_{role}_{name}": text for role in ("AUTHOR", "COMMITTER") for name, text in names.items()}
 
 
 def prepare(
@@ -463,6 +478,7 @@ def _from_files(
     commit = origin.commit if origin is not None else _commit(user) if user is not None else None
     store = Store.make(os.path.join(directory, STORE), **lending(user))
     files: dict[str, TreeEntry] = {}
+    inside = "."
     if user is not None and commit is not None:
         inside = origin.inside if origin is not None else os.path.relpath(source, os.path.realpath(user.top))
         _, files = store.borrow_tree(commit)
@@ -486,10 +502,25 @@ def _from_files(
         directory=directory,
         before=look.tree,
         commit=commit,
-        committed=look.files == files,
         origin=origin,
     )
+    stated = _committed(store, place, look)
+    place = replace(place, stated=stated, committed=store.files(stated) == files)
+    if held and user is not None and commit is not None and inside == "." and not place.committed:
+        date = user.run("show", "-s", "--format=%cI", commit).stdout.decode().strip()  # who has both can make it again
+        made = store.commit(stated, [commit], "Changes that were not committed\n", who=_who(date))
+        place = replace(place, base=made)
+        notes.append(f"the files differ from {commit[:12]}: the base is {made[:12]}, a commit of ours on top of it")
     return Workspace(place, store, notes, look)
+
+
+def _committed(store: Store, place: Prepared, look: Look) -> str:
+    """The tree that git would make of what was found; only of a whole checkout, for attributes are of one."""
+    user = place.repository()
+    if user is None or place.commit is None or place.mode != "worktree" and not place.at_top(user):
+        return look.tree
+    files = store.as_committed(user, place.commit, look.files)
+    return look.tree if files is look.files else store.put_files(files)
 
 
 def _from_commit(source: str, directory: str, name: str) -> Workspace:

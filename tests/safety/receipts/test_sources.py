@@ -9,9 +9,10 @@ import pytest
 
 from tests.installed import treadle
 from tests.scripts import calls, says
-from tests.workspace.repositories import Repository, make
+from tests.workspace.repositories import Repository, git, make
 
 ORIGIN = "https://example.com/a/b.git"
+MODES = ("pass-through", "staged", "worktree")
 
 
 @pytest.fixture
@@ -42,8 +43,8 @@ def test_the_address_is_that_of_before_the_agent_started(repository: Repository)
     assert found["workspace"]["repository"] == ORIGIN and ".git/config" in found["hidden"]
 
 
-@pytest.mark.parametrize("mode", ["pass-through", "staged", "worktree"])
-def test_with_uncommitted_changes_the_base_is_no_commit(repository: Repository, mode: str) -> None:
+@pytest.mark.parametrize("mode", MODES)
+def test_uncommitted_changes_are_a_commit_of_ours_that_anyone_can_make_again(repository: Repository, mode: str) -> None:
     Path(repository.top, "a.txt").write_text("one\nnot committed\n")
     place = run(repository, "echo x > new.txt", "--workspace-mode", mode)["observed"]["workspace"]
     head, tree = repository.commit(), repository.git("rev-parse", "HEAD^{tree}").strip()
@@ -51,6 +52,37 @@ def test_with_uncommitted_changes_the_base_is_no_commit(repository: Repository, 
     clean = mode == "worktree"  # it starts from the commit
     assert (place["base_commit"] == head) is clean and (place["base_tree"] == tree) is clean
     assert place["start_tree"] == place["base_tree"] != place["result_tree"]
+    if not clean:
+        repository.git("add", "a.txt")
+        assert repository.git("write-tree").strip() == place["base_tree"]
+        date = repository.git("show", "-s", "--format=%cI", "HEAD").strip()
+        names = {"NAME": "treadle", "EMAIL": "treadle@localhost", "DATE": date}
+        env = {f"GIT_{role}_{name}": text for role in ("AUTHOR", "COMMITTER") for name, text in names.items()}
+        words = ("commit-tree", "-p", head, "-m", "Changes that were not committed", place["base_tree"])
+        assert git(*words, cwd=repository.top, env=env).stdout.decode().strip() == place["base_commit"]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_with_other_line_ends_on_disk_base_and_result_are_the_trees_that_git_commits(
+    repository: Repository, mode: str
+) -> None:
+    top = Path(repository.top)
+    (top / ".gitattributes").write_text("* text eol=crlf\n")
+    repository.git("add", "-A")
+    repository.git("commit", "-qm", "line ends")
+    repository.git("rm", "-q", "--cached", "-r", ".")
+    repository.git("reset", "-q", "--hard")
+    assert b"\r\n" in (top / "a.txt").read_bytes() and repository.git("status", "--short") == ""
+    head, tree = repository.commit(), repository.git("rev-parse", "HEAD^{tree}").strip()
+    lines = "printf 'one\\r\\nmore\\r\\n' > a.txt; printf 'x\\r\\n' > new.txt"
+    place = run(repository, lines, "--workspace-mode", mode)["observed"]["workspace"]
+    assert (place["base_commit"], place["base_tree"], place["start_tree"]) == (head, tree, tree)
+    (top / "a.txt").write_bytes(b"one\r\nmore\r\n")
+    (top / "new.txt").write_bytes(b"x\r\n")
+    repository.git("add", "-A")
+    assert place["result_tree"] == repository.git("write-tree").strip() != tree
+    if mode == "worktree":
+        assert repository.git("rev-parse", f"{place['result_commit']}^{{tree}}").strip() == place["result_tree"]
 
 
 def test_in_a_directory_of_a_worktree_base_and_result_are_those_of_the_commits(repository: Repository) -> None:
