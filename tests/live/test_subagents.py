@@ -10,6 +10,7 @@ from tests.drivers.programs import PROGRAMS
 from tests.drivers.scenarios import PATIENCE, USED, script
 from tests.drivers.test_subagents import PROMPT, check
 from tests.live.agents import agent, recording
+from tests.live.test_model_wire import driven
 from treadle.agent.providers.script import CallLine, Script, ScriptedReply
 from treadle.session import SessionSpec
 from treadle.sessions.served import run_turn
@@ -26,10 +27,10 @@ WAIT = r'"?agent_id'
 """In what Codex returns when it has started one: it goes on meanwhile."""
 
 
+@pytest.mark.parametrize("wire", ["direct", "gateway"])
 @pytest.mark.parametrize("name", STARTS)
-async def test_a_subagents_events_have_a_parent(name: str, tmp_path: Path) -> None:
+async def test_a_subagents_events_have_a_parent(name: str, wire: str, tmp_path: Path) -> None:
     home, work = tmp_path / "home", tmp_path / "work"
-    home.mkdir()
     work.mkdir()
     program = PROGRAMS[name]
     tool, arguments = STARTS[name]
@@ -41,9 +42,14 @@ async def test_a_subagents_events_have_a_parent(name: str, tmp_path: Path) -> No
         ScriptedReply(when=WAIT, call=(CallLine(name=shell, arguments=nap, id="call_nap"),), usage=USED),
     )
     async with ModelServer(Script(reply=(titled, *more, *rest)), batch=False) as server, asyncio.timeout(2 * PATIENCE):
-        made = agent(name, home, server.url, recording(name, "subagent"), work)
-        session = await made.open(SessionSpec.of(cwd=str(work), mode="full-auto"))
+        if wire == "gateway":
+            made = driven(name, home, server.url)
+        else:
+            home.mkdir()
+            made = agent(name, home, server.url, recording(name, "subagent"), work)
+        session = await made.open(SessionSpec.of(cwd=str(work), mode="full-auto", model_wire=wire))
         try:
+            assert session.info.wire is not None and session.info.wire.way == wire
             check([event async for event in run_turn(session, PROMPT)])
         finally:
             await session.close()
