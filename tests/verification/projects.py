@@ -40,7 +40,7 @@ def verified(tmp_path: Path, base: Files, work: Files, command: str, *, prove: b
             cwd=here,
             env=environment,
             capture_output=True,
-            timeout=60,
+            timeout=300,  # Go builds its library first
             check=False,
         )
         return Check(command=command, exit_code=done.returncode, output_tail=(done.stdout + done.stderr).decode())

@@ -1,14 +1,23 @@
 """Ways to turn a check green without doing the work: none is called passed."""
 
+import shlex
 import sys
 from pathlib import Path
 
 import pytest
 
 from tests.conftest import need
+from tests.drivers.programs import HOME
+from tests.outside import OUTSIDE
 from tests.verification.projects import verified
 
 PYTHON = sys.executable
+TOOLS = " ".join(
+    f"{name}={shlex.quote(place)}"
+    for name, folder in (("CARGO_HOME", ".cargo"), ("RUSTUP_HOME", ".rustup"), ("GOCACHE", ".cache/go-build"))
+    if Path(place := OUTSIDE.get(name) or str(HOME / folder)).parent.exists()
+)
+"""Where these find what they have installed and built: a check has an empty home."""
 UNITTEST = f"{PYTHON} -m unittest -q"
 PYTEST = f"{PYTHON} -m pytest -q -p no:cacheprovider"
 TEST = """\
@@ -142,19 +151,79 @@ import { add } from "./calc.mjs";
 test("adds", () => assert.equal(add(2, 3), 5));
 """
 SCRIPT = {"calc.mjs": "export const add = (a, b) => a - b;\n", "calc.test.mjs": SCRIPT_TEST}
+GO_TEST = """\
+package calc
+
+import "testing"
+
+func TestAdds(t *testing.T) {
+	if Add(2, 3) != 5 {
+		t.Fatal("wrong")
+	}
+}
+"""
+GO = {
+    "go.mod": "module calc\n\ngo 1.18\n",
+    "calc.go": "package calc\n\nfunc Add(a, b int) int { return a - b }\n",
+    "calc_test.go": GO_TEST,
+}
+GO_ENDS = 'package calc\n\nimport (\n\t"fmt"\n\t"os"\n)\n\nfunc init() { fmt.Println("PASS"); os.Exit(0) }\n'
+GO_MAIN = 'package calc\n\nimport (\n\t"os"\n\t"testing"\n)\n\nfunc TestMain(m *testing.M) { os.Exit(0) }\n'
+RUST_TEST = "#[cfg(test)]\nmod tests {\n    #[test]\n    fn adds() { assert_eq!(super::add(2, 3), 5); }\n}\n"
+RUST_WRONG = "pub fn add(a: i32, b: i32) -> i32 { a - b }\n"
+RUST = {
+    "Cargo.toml": '[package]\nname = "calc"\nversion = "0.1.0"\nedition = "2021"\n',
+    "src/lib.rs": RUST_WRONG + RUST_TEST,
+}
+RUST_MACRO = "#[macro_export]\nmacro_rules! assert_eq { ($($x:tt)*) => {} }\n"
+C = {
+    "Makefile": "test:\n\tcc -o test_calc test_calc.c calc.c && ./test_calc\n",
+    "calc.c": "int add(int a, int b) { return a - b; }\n",
+    "test_calc.c": "#include <assert.h>\nint add(int, int);\n"
+    "int main(int n, char *words[]) { assert(n && add(2, 3) == 5); return 0; }\n",
+}
+C_RIGHT = "int add(int a, int b) { return a + b; }\n"
+C_EXIT = {"test_calc.c": f"#include <stdlib.h>\n{C['test_calc.c'].replace('return 0', 'exit(0)')}"}
+C_ENDS = "#include <{}>\nint add(int a, int b) {{ {}; }}\n"
+C_FAILS = "void __assert_fail(const char *a, const char *b, unsigned c, const char *d) { exit(0); }\n"
+LANGUAGES = {
+    "node": (SCRIPT, "--test"),
+    "go": (GO, "test ./..."),
+    "cargo": (RUST, "test -q --offline"),
+    "make": (C, "test"),
+}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
-    ("change", "word"),
+    ("program", "before", "change", "word"),
     [
-        ({"calc.mjs": "export const add = (a, b) => a + b;\n"}, "passed"),
-        ({"calc.mjs": "export const add = () => process.exit(0);\n"}, "failed"),
-        ({"calc.test.mjs": SCRIPT_TEST.replace("test(", "test.skip(")}, "judge changed"),
+        ("node", {}, {"calc.mjs": "export const add = (a, b) => a + b;\n"}, "passed"),
+        ("node", {}, {"calc.mjs": "export const add = () => process.exit(0);\n"}, "failed"),
+        ("node", {}, {"calc.test.mjs": SCRIPT_TEST.replace("test(", "test.skip(")}, "judge changed"),
+        ("go", {}, {"calc.go": GO["calc.go"].replace("-", "+")}, "passed"),
+        ("go", {}, {"calc.go": f"{GO_ENDS}\nfunc Add(a, b int) int {{ return 0 }}\n"}, "failed"),
+        ("go", {}, {"calc_test.go": GO_TEST.replace("\tif", "\tt.Skip()\n\tif")}, "judge changed"),
+        ("go", {}, {"main_test.go": GO_MAIN}, "judge changed"),
+        ("cargo", {}, {"src/lib.rs": RUST["src/lib.rs"].replace("a - b", "a + b")}, "passed"),
+        ("cargo", {}, {"src/lib.rs": RUST["src/lib.rs"].replace("a - b", "std::process::exit(0)")}, "not run"),
+        ("cargo", {}, {"src/lib.rs": RUST_MACRO + RUST_WRONG + RUST_TEST}, "failed"),
+        ("cargo", {}, {"src/lib.rs": RUST_WRONG + RUST_TEST.replace("#[test]", "#[test] #[ignore]")}, "judge changed"),
+        ("make", {}, {"calc.c": C_RIGHT}, "passed"),
+        ("make", C_EXIT, {"calc.c": C_RIGHT}, "passed"),
+        ("make", {"calc.c": C_RIGHT}, {"calc.c": C_ENDS.format("stdlib.h", "exit(0)")}, "failed"),
+        ("make", {"calc.c": C_RIGHT}, {"calc.c": C_ENDS.format("unistd.h", "_exit(0)")}, "failed"),
+        ("make", {"calc.c": C_RIGHT}, {"calc.c": f"#include <stdlib.h>\n{C_FAILS}{C['calc.c']}"}, "failed"),
+        ("make", {}, {"Makefile": C["Makefile"].replace("cc", "cc -DNDEBUG")}, "judge changed"),
     ],
-)
-def test_a_change_to_a_script_has_its_word(change: dict[str, str], word: str, tmp_path: Path) -> None:
-    found = verified(tmp_path, SCRIPT, {**SCRIPT, **change}, f"{need('node')} --test")
-    assert found.word == word and found.corners[0].counts is not None, found
+)  # fmt: skip
+def test_a_change_in_another_language_has_its_word(
+    program: str, before: dict[str, str], change: dict[str, str], word: str, tmp_path: Path
+) -> None:
+    files, arguments = LANGUAGES[program]
+    base = {**files, **before}
+    found = verified(tmp_path, base, {**base, **change}, f"{TOOLS} {need(program)} {arguments}")
+    assert found.word == word, found
 
 
 def changed(change: dict[str, str | None]) -> dict[str, str]:

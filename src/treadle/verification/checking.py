@@ -44,6 +44,8 @@ class _Form(NamedTuple):
     load: str
     unless: str = ""
     """A file with this in it takes another form."""
+    first: str = ""
+    """With `last`, what goes before all of the file."""
 
 
 # MARK is a word that only this canary has, NAME a name that no two files share: nothing of it can be known before.
@@ -104,15 +106,34 @@ func TestZNAME(t *testing.T) { t.Fatal("MARK") }
 _RUST = """
 #[cfg(test)]
 mod zNAME {
+    extern crate std;
     #[test]
-    fn test() { panic!("MARK") }
+    fn test() {
+        let wrong: [fn(); 3] = [|| { assert_eq!(0, 1); }, || { assert_ne!(0, 0); }, || { assert!(1 > 2); }];
+        for each in wrong {
+            if std::panic::catch_unwind(each).is_ok() {
+                return;
+            }
+        }
+        panic!("MARK")
+    }
 }
 """
-# Runs when the program ends by itself, not when it is ended early.
-_C = """
-#include <stdio.h>
+# The program's own end becomes a failing assertion: of its `main`, and of each `exit` in its own file.
+_C_FIRST = """
+#undef NDEBUG
+#include <assert.h>
+#include <stdlib.h>
 #include <unistd.h>
-__attribute__((destructor)) static void NAME(void) { fputs("MARK\\n", stderr); fflush(0); _exit(1); }
+static void NAMEend(int code) { (void)code; assert(!"MARK"); _exit(0); }
+#define exit NAMEend
+#define main NAMEmain
+#line 1
+"""
+_C = """
+#undef main
+#undef exit
+int main(int count, char **words) { ((int (*)(int, char **))NAMEmain)(count, words); NAMEend(0); return 0; }
 """
 _C_LOAD = """
 #include <stdio.h>
@@ -130,7 +151,7 @@ FORMS = (
     _Form(f"**/{{test,tests,__tests__}}/**/*.{_JS}", _GLOBAL, _THROW, unless=r"(?!.*\b(test|it|describe)\()"),
     _Form("**/*_test.go", _GO, '\nfunc init() { panic("MARK") }\n', unless=r'(?!.*"testing")'),
     _Form("**/*.rs", _RUST, '\ncompile_error!("MARK");\n', unless=r"(?!.*#\[(\w+::)?test\b)"),
-    _Form("**/{test*,*_test,*_tests}.{c,cc,cpp,cxx}", _C, _C_LOAD, unless=r"(?!.*\bmain\s*\()"),
+    _Form("**/{test*,*_test,*_tests}.{c,cc,cpp,cxx}", _C, _C_LOAD, r"(?!.*\bmain\s*\()", _C_FIRST),
 )
 
 
@@ -152,9 +173,10 @@ def plant(store: Store, tree: str, kind: Kind) -> Canary | None:
     for number, (path, entry) in enumerate(list(chosen.items())[:MOST]):
         text = texts[entry.blob].decode("utf-8", "surrogateescape")
         if (form := _form(path, text)) is not None:
-            more = (form.last if kind == "last" else form.load).replace("MARK", mark).replace("NAME", f"{mark}{number}")
+            before, more = (form.first, form.last) if kind == "last" else ("", form.load)
             at = _end_of_tests(path, text)
-            made = f"{text[:at]}{more}{text[at:]}".encode("utf-8", "surrogateescape")
+            parts = (one.replace("MARK", mark).replace("NAME", f"{mark}{number}") for one in (before, more))
+            made = "{1}{0}{2}{3}".format(text[:at], *parts, text[at:]).encode("utf-8", "surrogateescape")
             planted[path] = TreeEntry(mode=entry.mode, blob=store.put("blob", made))
     return Canary(store.put_files({**files, **planted}), mark, len(planted)) if planted else None
 
