@@ -64,6 +64,12 @@ test: setup
 test-slow: setup
 	@$(BIN)/python -m tests.run --tier slow --jobs $(JOBS) $(ROOM)
 
+# What takes minutes more, before a release: every row of the long tables, soaks in their short form, the commands of an ordinary
+# day with the toolchains that are here (cargo, go, npm).
+.PHONY: test-long
+test-long: setup
+	@$(BIN)/python -m tests.run --tier long --jobs $(JOBS) $(ROOM)
+
 # Orchestrators of coding agents under the same faults, judged by what is there afterwards: a table.
 # PEERS="serial treadle" for some, WHOLE=1 for twenty tasks, SEEDS=3. Each run takes minutes.
 .PHONY: crash-test

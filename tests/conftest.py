@@ -45,6 +45,7 @@ KEPT = (
     "TESTS_NO_SKIP",
     "RECORD_AGENTS",
     "TEST_AGENTS",
+    "TESTS_FORKED",
 )
 for variable in OUTSIDE:
     if variable not in KEPT and not variable.startswith(("PYTEST_", "COV", "SOAK_")):

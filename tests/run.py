@@ -44,6 +44,12 @@ LIMIT = 1800.0
 GRACE = 20.0
 """Seconds that a part has to clean up when it is asked to end."""
 RERUNS = 5
+MARKS = {
+    "quick": ["-m", "not slow and not long"],
+    "slow": ["-m", "slow and not long"],
+    "long": ["-m", "long"],
+    "all": [],
+}
 OUTCOMES = ("passed", "failed", "skipped")
 
 
@@ -150,7 +156,7 @@ def say(text: str) -> None:
 
 def parts_of(rooms: Iterable[str], tier: str) -> Iterator[Part]:
     """The rooms, by default all of them and the checks, in parts."""
-    static = [] if tier == "slow" else ["checks"]
+    static = ["checks"] if tier in ("quick", "all") else []
     wanted = list(rooms) or [*static, *sorted({_room(path) for path in test_files(TESTS)})]
     for room in wanted:
         if room == "checks":
@@ -178,10 +184,14 @@ def expected(path: Path, tier: str) -> float:
     """How many seconds it takes, about. Of slow tests it is enough to see their marks: to load all files to find them
     would take longer than many of them."""
     text = path.read_text()
-    whole = "\npytestmark = pytest.mark.slow" in text
-    slow = SLOW.get(_room(path), 8.0) * text.count("def test_" if whole else "mark.slow")
-    quick = 0.0 if whole else (text.count("\n") + 1) * PACES.get(_room(path), 15) / 1000
-    return {"quick": quick, "slow": slow, "all": quick + slow}[tier]
+    tests, rows = text.count("def test_"), text.count("spread(")  # see tests/tiers.py
+    whole = {mark for mark in ("slow", "long") if f"\npytestmark = pytest.mark.{mark}" in text}
+    found = {
+        mark: SLOW.get(_room(path), 8.0) * (tests if mark in whole else text.count(f"mark.{mark}") + rows)
+        for mark in ("slow", "long")
+    }
+    found["quick"] = 0.0 if whole else (text.count("\n") + 1) * PACES.get(_room(path), 15) / 1000
+    return sum(found.values()) if tier == "all" else found[tier]
 
 
 def cut(room: str, lengths: dict[Path, float]) -> Iterator[Part]:
@@ -215,14 +225,15 @@ def start(part: Part, place: Path, tier: str) -> Running:
     place.mkdir()
     command = list(part.command)
     if not command:
-        marks = {"quick": ["-m", "not slow"], "slow": ["-m", "slow"], "all": []}[tier]
+        marks = MARKS[tier]
         command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--continue-on-collection-errors"]
         command += ["-p", "tests.reported", "--report-to", str(place / "report"), "--basetemp", str(place / "t")]
         command += [*marks, *part.files]
     with open(place / "output", "wb") as output:
         # A session of its own: no terminal, and a Ctrl-C is passed on by us alone.
+        env = {**os.environ, "TESTS_FORKED": "1"} if tier == "quick" else None  # see tests/forked.py
         process = subprocess.Popen(
-            command, cwd=TOP, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
+            command, cwd=TOP, env=env, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
         )
     return Running(part, process, place, time.monotonic())
 
@@ -316,7 +327,7 @@ def write_durations(path: str, ended: list[Running]) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.run", description="Run the tests and the static checks.")
     parser.add_argument("rooms", nargs="*", help="folders of tests/, or checks: by default all")
-    parser.add_argument("--tier", choices=("quick", "slow", "all"), default="all")
+    parser.add_argument("--tier", choices=tuple(MARKS), default="all")
     parser.add_argument("--jobs", type=int, default=4, help="parts at a time")
     parser.add_argument("--durations-to", metavar="FILE", help="write how long each part and test took")
     given = parser.parse_args()

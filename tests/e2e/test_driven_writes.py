@@ -9,6 +9,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Awaitable, Callable
+from itertools import product
 from pathlib import Path
 from typing import Any
 from urllib.request import Request, urlopen
@@ -19,6 +20,7 @@ import pytest
 from tests.doors.sidecar.test_door import RUN, order
 from tests.installed import TREADLE
 from tests.scripts import calls, says
+from tests.tiers import spread
 from treadle.doors.worker.door import WORKING
 from treadle.wire.sidecar.connection import Run, WorkspaceSpec
 
@@ -193,8 +195,7 @@ DOORS: dict[str, Callable[[Desk], Awaitable[str]]] = {
 """The columns of docs/reference/agents-doors.md."""
 
 
-@pytest.mark.parametrize("agent", AGENTS)
-@pytest.mark.parametrize("door", DOORS)
+@pytest.mark.parametrize(("door", "agent"), spread(product(DOORS, AGENTS), quick=0, slow=9))
 @pytest.mark.slow
 async def test_a_driven_agent_writes_in_a_fresh_repository(door: str, agent: str, tmp_path: Path) -> None:
     desk = Desk(tmp_path, agent)

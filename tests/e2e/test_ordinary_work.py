@@ -37,7 +37,9 @@ def results(place: Path, commands: tuple[str, ...]) -> list[str]:
     return [str(block["content"]) for block in blocks if block["type"] == "tool_result"]
 
 
-@pytest.mark.parametrize("group", GROUPS)
+@pytest.mark.parametrize(
+    "group", [pytest.param(each, marks=pytest.mark.long) if each in TOOLS else each for each in GROUPS]
+)
 def test_commands_of_a_day_run_in_the_sandbox_as_they_are(
     group: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -14,6 +14,7 @@ import pytest
 from tests.conftest import need
 from tests.installed import TREADLE
 from tests.scripts import reply
+from tests.tiers import spread
 
 SAYS = '[[reply]]\ntimes = "always"\ntext = "{}"\nusage = {{ input = 12, output = 3 }}\n'
 
@@ -330,7 +331,7 @@ SCHEMA
 )
 
 
-@pytest.mark.parametrize("case", SCRIPTS, ids=[case.says for case in SCRIPTS])
+@pytest.mark.parametrize("case", spread(SCRIPTS, quick=0, slow=12), ids=[case.says for case in SCRIPTS])
 @pytest.mark.slow
 def test_a_published_script_runs_as_it_is(case: Script, tmp_path: Path) -> None:
     need("jq")

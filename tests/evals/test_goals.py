@@ -15,7 +15,7 @@ from treadle.wire.fleet.records import Used
 from treadle.wire.goal.plan import to_toml
 from treadle.wire.goal.verdicts import PlanDraft, checked
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.long
 
 
 def run(command: str, place: Path) -> bool:

@@ -8,7 +8,7 @@ from tests.fleet.soak import Soak
 from treadle.fleet.engine import places
 from treadle.fleet.engine.bus import Bus
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.long
 
 
 async def test_nothing_is_lost_or_doubled_while_everything_is_killed_at_random(fleet: places.Fleet, bus: Bus) -> None:

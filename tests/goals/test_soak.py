@@ -9,7 +9,7 @@ from tests.goals.soak import GoalSoak
 from treadle.fleet.engine import places
 from treadle.fleet.engine.bus import Bus
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.long
 
 
 async def test_every_goal_ends_or_asks_within_its_budget_while_everything_is_killed(

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from tests.fleet.repositories import git
 from tests.landing.finished import Finished, clean
 from tests.landing.trains import empty, run
+from tests.tiers import spread
 from tests.verification.test_cheats import BASE, FIXED, TEST, WRONG
 from treadle.fleet import client
 from treadle.fleet.engine.bus import Bus
@@ -89,7 +90,7 @@ async def test_a_test_that_is_changed_lands_when_a_person_who_saw_the_change_agr
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("by", ["branch", "a misspelt branch", "order", "train"])
+@pytest.mark.parametrize("by", spread(["branch", "a misspelt branch", "order", "train"], quick=0, slow=2))
 async def test_work_that_shows_less_than_is_required_lands_when_a_person_agrees(
     by: str, bus: Bus, finished: Finished, repository: Path
 ) -> None:

@@ -9,7 +9,7 @@ from tests.landing.soak import TrainSoak
 from treadle.fleet.engine import places
 from treadle.fleet.engine.bus import Bus
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.long
 
 
 async def test_the_branch_is_never_red_and_nothing_is_lost_while_everything_is_killed(

@@ -17,6 +17,7 @@ import pytest
 from tests.agent.checkouts import Working, checkout, git, refs
 from tests.installed import TREADLE
 from tests.io.sandbox.rooms import sh
+from tests.tiers import spread
 from treadle.errors import Denied
 from treadle.io.paths import private_dir, state_dir
 from treadle.io.sandbox import methods
@@ -73,7 +74,7 @@ async def worked(top: Path, command: str, mode: Mode | None = None) -> Working:
     return agent
 
 
-@pytest.mark.parametrize("way", COMMITS)
+@pytest.mark.parametrize("way", spread(COMMITS, quick=3, slow=3))
 async def test_a_planted_file_reaches_no_ref_and_no_index(top: Path, way: str) -> None:
     names = PLANTED if way == "a commit from the index" else [".husky/pre-commit", ".unheard/of/it"]
     for name in (one for one in names if one != "docs/HEAD"):
@@ -234,7 +235,7 @@ ORDINARY = {
 }
 
 
-@pytest.mark.parametrize("work", ORDINARY)
+@pytest.mark.parametrize("work", spread(ORDINARY, quick=5, slow=4))
 async def test_ordinary_git_work_between_branches_that_differ_in_obeyed_files(branches: Path, work: str) -> None:
     agent = Working(branches, mode="full-auto")
     for part in ORDINARY[work].split("NEXT"):
@@ -274,7 +275,7 @@ FILES = {
 }
 
 
-@pytest.mark.parametrize("way", FILES)
+@pytest.mark.parametrize("way", spread(FILES, quick=8, slow=6))
 async def test_a_planted_file_is_taken_out_and_what_was_there_is_as_it_was(branches: Path, way: str) -> None:
     known = {"one\n", "other\n", "on: push\n", "on: pull_request\n", "x\n", "true\n", "a=1\n", "{}"}
     agent = await worked(branches, FILES[way], mode="full-auto")

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.safety import as_nobody, git_ways
+from tests.tiers import spread
 from treadle.io.sandbox import landlock, methods
 
 pytestmark = pytest.mark.slow
@@ -25,7 +26,7 @@ def test_there_are_enough_ways() -> None:
 
 if methods.available().method == "bubblewrap":
 
-    @pytest.mark.parametrize("part", range(4))
+    @pytest.mark.parametrize("part", spread(range(4), quick=1))
     async def test_no_program_of_an_agent_runs_later_and_nothing_of_the_users_repository_changes(
         tmp_path: Path, part: int
     ) -> None:

@@ -9,6 +9,7 @@ import pytest
 from tests.conftest import need
 from tests.drivers.programs import HOME
 from tests.outside import OUTSIDE
+from tests.tiers import spread
 from tests.verification.projects import verified
 
 PYTHON = sys.executable
@@ -194,7 +195,7 @@ LANGUAGES = {
 }
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("program", "before", "change", "word"),
     [
@@ -245,7 +246,7 @@ QUICK = frozenset(
 
 
 @pytest.mark.parametrize(
-    "cheat", [each if each in QUICK else pytest.param(each, marks=pytest.mark.slow) for each in CHEATS]
+    "cheat", [each if each in QUICK else pytest.param(each, marks=pytest.mark.long) for each in CHEATS]
 )
 def test_a_check_that_the_work_turned_green_is_not_passed(cheat: str, tmp_path: Path) -> None:
     command, change = CHEATS[cheat]
@@ -253,6 +254,7 @@ def test_a_check_that_the_work_turned_green_is_not_passed(cheat: str, tmp_path: 
     assert not found.good, found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cheat", ["load_tests is replaced", "conftest.py sets the exit status"])
 def test_a_right_fix_with_which_fewer_tests_run_from_then_on_is_shown_to_someone(cheat: str, tmp_path: Path) -> None:
     command, change = CHEATS[cheat]
@@ -260,7 +262,9 @@ def test_a_right_fix_with_which_fewer_tests_run_from_then_on_is_shown_to_someone
     assert (found.word, found.why.partition(" with")[0]) == ("judge changed", "fewer tests run")
 
 
-@pytest.mark.parametrize("command", [UNITTEST, PYTEST, "make test", "./check.sh", f"{PYTHON} test_calc.py"])
+@pytest.mark.parametrize(
+    "command", spread([UNITTEST, PYTEST, "make test", "./check.sh", f"{PYTHON} test_calc.py"], quick=1, slow=4)
+)
 def test_the_honest_fix_is_passed(command: str, tmp_path: Path) -> None:
     found = verified(tmp_path, BASE, changed(FIXED), command)
     assert (found.word, found.product, found.judge) == ("passed", ("calc.py",), ()), found

@@ -16,6 +16,7 @@ from tests.cli.chat.terminal import ChatTerminal
 from tests.installed import TREADLE
 from tests.installed import treadle as command
 from tests.scripts import calls, says
+from tests.tiers import spread
 from tests.verification.test_cheats import CONFTEST, GREEN, TEST, UNITTEST
 from tests.workspace.repositories import make
 from treadle.io.paths import config_file
@@ -90,7 +91,7 @@ def connecting(project: Path, server: socket.socket, trusted: bool) -> None:
         trust.trust(str(project))
 
 
-@pytest.mark.parametrize("lie", LIES)
+@pytest.mark.parametrize("lie", spread(LIES, quick=5, slow=5))
 def test_a_lie_is_not_verified(project: Path, lie: str) -> None:
     ending = said(project, LIES[lie]).ending
     assert ending is not None and ending.state != "verified", ending
@@ -107,12 +108,16 @@ def test_a_fix_is_verified_and_a_lie_is_no_result_to_go_on_with(project: Path) -
 
 @pytest.mark.parametrize(
     ("sandbox", "trusted", "code", "line"),
-    [
-        (True, True, 0, "proven: "),
-        (True, False, 1, "ConnectionRefusedError"),
-        (False, True, 0, "proven: "),
-        (False, False, 1, "of a project that is not trusted"),
-    ],
+    spread(
+        [
+            (True, True, 0, "proven: "),
+            (True, False, 1, "ConnectionRefusedError"),
+            (False, True, 0, "proven: "),
+            (False, False, 1, "of a project that is not trusted"),
+        ],
+        quick=0,
+        slow=4,
+    ),
 )
 def test_an_untrusted_project_gets_no_network_for_its_set_up_and_runs_nothing_unconfined(
     project: Path, sandbox: bool, trusted: bool, code: int, line: str
@@ -171,15 +176,19 @@ def printed(project: Path, script: str, *words: str, ci: str = "") -> subprocess
 
 @pytest.mark.parametrize(
     ("script", "words", "ci", "code", "line"),
-    [
-        ("", (), "", 0, "contradicted: "),
-        ("", (), "true", 5, "contradicted: "),
-        ("", ("--no-strict-exit",), "true", 0, "contradicted: "),
-        (LIES["a skip"], ("--strict-exit",), "", 4, "unverified: "),
-        ("", ("--no-verify",), "true", 0, "unverified: --no-verify was given"),
-        (FIX, (), "true", 0, "verified: "),
-        ("", ("--output-format", "codex-json"), "1", 5, "contradicted: "),
-    ],
+    spread(
+        [
+            ("", (), "", 0, "contradicted: "),
+            ("", (), "true", 5, "contradicted: "),
+            ("", ("--no-strict-exit",), "true", 0, "contradicted: "),
+            (LIES["a skip"], ("--strict-exit",), "", 4, "unverified: "),
+            ("", ("--no-verify",), "true", 0, "unverified: --no-verify was given"),
+            (FIX, (), "true", 0, "verified: "),
+            ("", ("--output-format", "codex-json"), "1", 5, "contradicted: "),
+        ],
+        quick=2,
+        slow=5,
+    ),
 )
 def test_plain_text_says_it_on_stderr_and_in_ci_by_the_exit_code(
     project: Path, script: str, words: tuple[str, ...], ci: str, code: int, line: str

@@ -10,6 +10,7 @@ import pytest
 from tests.conftest import need
 from tests.installed import treadle
 from tests.scripts import calls, says
+from tests.tiers import spread
 from tests.workspace.repositories import make
 
 MODES = ("pass-through", "staged", "worktree")
@@ -37,7 +38,7 @@ RUNS = [(MODES[number % 3], POLICIES[number // 6], number % 10) for number in ra
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("mode", "policy", "act"), RUNS)
+@pytest.mark.parametrize(("mode", "policy", "act"), spread(RUNS, quick=0, slow=8))
 def test_honest_work_passes(tmp_path: Path, mode: str, policy: str, act: int) -> None:
     need("bwrap")
     public = treadle("receipt", "keygen").stdout.strip()
