@@ -17,8 +17,8 @@ from pathlib import Path
 
 from treadle.coordination.briefs import WaveTask, build, build_wave
 from treadle.coordination.demo import CACHED
+from treadle.coordination.ledger import Symbols
 from treadle.coordination.planning import Planning
-from treadle.coordination.table import Symbols
 from treadle.sessions.tokens import estimate
 
 TOP = Path(__file__).parent.parent

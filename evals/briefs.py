@@ -11,8 +11,8 @@ from pathlib import Path
 from evals.task import Task
 from treadle.coordination import briefs
 from treadle.coordination.capsules import Capsules
+from treadle.coordination.ledger import Symbols
 from treadle.coordination.planning import Planning
-from treadle.coordination.table import Symbols
 from treadle.errors import ConfigError
 
 CRITERIA = {

@@ -6,8 +6,8 @@ import pytest
 
 from treadle.coordination.briefs import anchors, build, section
 from treadle.coordination.capsules import Capsules
+from treadle.coordination.ledger import Symbols
 from treadle.coordination.planning import Planning
-from treadle.coordination.table import Symbols
 from treadle.errors import ConfigError, NotFound
 
 

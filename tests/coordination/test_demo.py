@@ -45,7 +45,9 @@ def in_one_wave(tmp_path: Path) -> tuple[int, int]:
     planning = Planning(str(tmp_path / ".planning"), project=str(tmp_path))
     demo.by_reference(planning)
     (tmp_path / "rules.md").write_text(demo.rules())
-    tasks = [WaveTask(task["task"], task["spec"], task["symbols"], task["capsules"]) for task in demo.TASKS]
+    tasks = [
+        WaveTask(task["task"], task["spec"], task["symbols"], task["capsules"]) for task in demo.wave_given()["tasks"]
+    ]
     wave = build_wave(planning, tasks, "rules.md")
     return estimate(wave.shared), sum(map(estimate, wave.own.values()))
 
@@ -60,11 +62,14 @@ def test_no_figure_of_it_is_in_its_source() -> None:
 def test_both_versions_say_the_same_task_and_the_delta_briefs_are_complete(tmp_path: Path) -> None:
     verbatim = demo.verbatim()
     texts = demo.by_reference(Planning(str(tmp_path / ".planning"), project=str(tmp_path)))
-    for task in demo.TASKS:
+    for task in demo.wave_given()["tasks"]:
         assert task["spec"] in verbatim[f"verbatim {task['task']}"]
         assert briefs.UNRESOLVED not in texts[f"delta_brief {task['task']}"]
         for criterion in task["criteria"]:
-            assert f"C{criterion} = {demo.SYMBOLS[f'C{criterion}']}" in texts[f"delta_brief {task['task']}"]
+            assert (
+                f"C{criterion} = {demo.wave_given()['symbols'][f'C{criterion}']}"
+                in texts[f"delta_brief {task['task']}"]
+            )
 
 
 def test_it_leaves_nothing_in_the_project(heimdall: Run, project: Path) -> None:

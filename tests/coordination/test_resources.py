@@ -9,9 +9,9 @@ import pytest
 from tests.coordination.clients import call, modern
 from treadle.coordination.capsules import Capsules
 from treadle.coordination.claims import Claims
+from treadle.coordination.ledger import Symbols
 from treadle.coordination.mcp import Resources
 from treadle.coordination.planning import Planning
-from treadle.coordination.table import Symbols
 from treadle.wire.common.jsonrpc import Fault
 
 

@@ -9,8 +9,8 @@ import pytest
 
 from tests.coordination.conftest import Run, trail
 from treadle.coordination.hosts import command, init, write_mcp_config
+from treadle.coordination.ledger import Symbols
 from treadle.coordination.planning import Planning
-from treadle.coordination.table import Symbols
 from treadle.errors import ConfigError
 from treadle.wire.heimdall.messages import schema
 

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from tests.coordination.conftest import trail
+from treadle.coordination.ledger import Blackboard, Symbols
 from treadle.coordination.planning import Planning
-from treadle.coordination.table import Blackboard, Symbols
 from treadle.errors import ConfigError, NotFound
 
 

@@ -9,9 +9,9 @@ import pytest
 
 from tests.coordination.clients import call, modern
 from treadle.coordination.capsules import Capsules
+from treadle.coordination.ledger import Symbols
 from treadle.coordination.mcp import SIX
 from treadle.coordination.planning import Planning
-from treadle.coordination.table import Symbols
 
 
 @pytest.fixture

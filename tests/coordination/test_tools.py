@@ -120,7 +120,7 @@ def test_the_additions_do_what_the_commands_do(connect: Any) -> None:
     call(ann, "set_fact", key="port", value="5173")
     assert call(bob, "get_fact", key="port")["value"] == "5173"
     assert "no fact" in fails(bob, "get_fact", key="nothing")["error"]
-    from treadle.coordination.table import Symbols
+    from treadle.coordination.ledger import Symbols
 
     Symbols(ann.planning).set("F1", "src/x.ts")
     Capsules(ann.planning).write("w1", "one")

@@ -7,8 +7,8 @@ import pytest
 
 from treadle.coordination.briefs import WaveTask, build_wave
 from treadle.coordination.capsules import Capsules
+from treadle.coordination.ledger import Symbols
 from treadle.coordination.planning import Planning
-from treadle.coordination.table import Symbols
 from treadle.errors import ConfigError, NotFound
 
 RULES = "# Rules\n\nBe kind.\n\n## Money\n\nNo floats.\n\n### Rounding\n\nTowards the house.\n\n## Time\n\nUTC.\n"

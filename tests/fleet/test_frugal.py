@@ -8,9 +8,8 @@ from msgspec.structs import replace
 from tests.fleet.conftest import Start, give
 from tests.fleet.repositories import model, read, says, work, write
 from treadle.coordination.capsules import Capsules
-from treadle.coordination.ledger import Ledger
+from treadle.coordination.ledger import Ledger, Symbols
 from treadle.coordination.planning import Planning
-from treadle.coordination.table import Symbols
 from treadle.errors import NotFound
 from treadle.fleet import client
 from treadle.fleet.engine.bus import Bus

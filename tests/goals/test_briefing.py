@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from treadle.coordination.ledger import Blackboard
 from treadle.coordination.planning import Planning
-from treadle.coordination.table import Blackboard
 from treadle.goals import briefing
 from treadle.goals.deciding import GoalSeen
 from treadle.sessions.tokens import estimate

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from treadle.coordination.ledger import Blackboard
 from treadle.coordination.planning import Planning
-from treadle.coordination.table import Blackboard
 from treadle.goals.check import CAPSULE_TOKENS, check
 from treadle.sessions.tokens import estimate
 

@@ -18,8 +18,8 @@ from tests.fleet.engine.buses import StoringClient
 from tests.fleet.engine.buses import pauses as pauses
 from tests.fleet.repositories import git
 from tests.goals.running import answering, carried, over, placed, replayed
+from treadle.coordination.ledger import Blackboard
 from treadle.coordination.planning import Planning
-from treadle.coordination.table import Blackboard
 from treadle.errors import WorkspaceError
 from treadle.fleet import client
 from treadle.fleet.engine import tasks

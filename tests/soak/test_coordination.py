@@ -22,7 +22,7 @@ KILLS = 150
 AGENTS = 6
 AGENT = """
 import random, sys
-from treadle.coordination.table import Blackboard
+from treadle.coordination.ledger import Blackboard
 from treadle.coordination.claims import Claims
 from treadle.coordination.ledger import Ledger
 from treadle.coordination.planning import Planning
@@ -133,8 +133,7 @@ def test_two_hundred_writers_at_once_lose_nothing(tmp_path: Path) -> None:
             running.append(subprocess.Popen(command, cwd=tmp_path, env=env, stdout=-3, stderr=-3))
     assert [process.wait() for process in running] == [0] * len(running)
     planning = Planning(project=str(tmp_path))
-    from treadle.coordination.ledger import Ledger
-    from treadle.coordination.table import Blackboard, Symbols
+    from treadle.coordination.ledger import Blackboard, Ledger, Symbols
 
     kept = {
         "symbols": len(Symbols(planning).all()),

@@ -4,8 +4,8 @@ import os
 from collections.abc import Sequence
 
 from treadle.coordination.capsules import Capsules, compact, split_ids, within
+from treadle.coordination.ledger import Symbols
 from treadle.coordination.planning import Planning, read_text
-from treadle.coordination.table import Symbols
 from treadle.errors import ConfigError, NotFound
 
 UNRESOLVED = "<UNRESOLVED>"

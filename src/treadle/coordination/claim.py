@@ -108,6 +108,7 @@ class Claim:
         away = f"; holder not connected since {gone}" if gone else ""
         surfaces = "".join(f"\n    {one_line(text)}" for text in self.texts)
         away += "; not recorded by heimdall-claim" if self.fields.get("unproved") else ""
+        away += "; in another clone" if self.fields.get("elsewhere") else ""
         how = f"{self.mode}, fence {self.fence}, expires_at {self.expires_at}{away}"
         return f"  {self.haid}  task {one_line(self.task)}  {how}{surfaces}"
 

@@ -11,33 +11,19 @@ from collections.abc import Iterable, Sequence
 
 from treadle.coordination.bindings import IdentityBindings
 from treadle.coordination.claim import (
-    DEFAULT_TTL_MINUTES as DEFAULT_TTL_MINUTES,
-)
-from treadle.coordination.claim import (
-    MAX_TTL_MINUTES as MAX_TTL_MINUTES,
-)
-from treadle.coordination.claim import (
+    DEFAULT_TTL_MINUTES,
+    MAX_TTL_MINUTES,
     MOST_SHOWN,
+    Claim,
+    Collision,
+    Held,
     Leases,
+    Overlap,
+    Released,
     Waits,
     inside,
     owns,
     summed,
-)
-from treadle.coordination.claim import (
-    Claim as Claim,
-)
-from treadle.coordination.claim import (
-    Collision as Collision,
-)
-from treadle.coordination.claim import (
-    Held as Held,
-)
-from treadle.coordination.claim import (
-    Overlap as Overlap,
-)
-from treadle.coordination.claim import (
-    Released as Released,
 )
 from treadle.coordination.identity import Agents, human_of
 from treadle.coordination.planning import Planning, read_text, seconds_of, write_text
@@ -51,6 +37,7 @@ if TYPE_CHECKING:
     from treadle.io.files import locked
 
 
+__all__ = ["DEFAULT_TTL_MINUTES", "MAX_TTL_MINUTES", "Claim", "Claims", "Collision", "Held", "Overlap", "Released"]
 KEEP_SECONDS = 300.0
 """The claim of a holder that is seen at work is renewed at most this often."""
 
@@ -63,6 +50,8 @@ class Claims:
         self.store = ClaimStore(planning)
         self.directory = self.store.directory
         """Of the view, or of the claims themselves."""
+        self.unreported = ""
+        """Why other clones could not be told of the last change."""
         self.session = ""
         """The agent's session that claims, if it is one."""
         self.agents = Agents(planning)
@@ -92,6 +81,7 @@ class Claims:
         # A link that is itself claimed is held, and so is what it leads to.
         both = dict.fromkeys(one for text in surfaces for one in (text, resolved(text, self.top)))
         wanted = [inside(Surface(text, self.top)) for text in both]
+        self.share()
         with self.lock():
             self.agents.require(haid)
             self._reap()
@@ -102,8 +92,33 @@ class Claims:
                 self._with_surfaces(self.of(haid), haid, texts, task, ttl, shared, fence), self.session, fence
             )
             self.waits.drop(haid)
+        published = not self.store.clones.remote
+        while not published:
+            published = self.share()  # of two clones, the one that publishes later has read what the first published
+            if found := self.overlaps(haid, wanted, shared=shared, most=MOST_SHOWN):
+                self.release(haid, haid, texts)
+                raise Collision(found)
         self.planning.log("claim", "claim", f"{haid} task={task} {' '.join(texts)}")
         return claim
+
+    def share(self) -> bool:
+        """Read what other clones claim, and tell them what is claimed here, where a person wants that. False if another
+        clone told of a claim at the same moment. Where the remote is away, what was read last counts."""
+        self.unreported = ""
+        if not self.store.clones.remote:
+            return True
+        from treadle.coordination.clones import Clones
+
+        own = {
+            name: fields
+            for name, fields in self.store.own().items()
+            if (one := self._load(name)) and self.is_active(one)
+        }
+        try:
+            return Clones(self.planning).exchange(own)
+        except TreadleError as error:
+            self.unreported = f"other clones were not told: {error.message}"
+            return True
 
     def _check_free(self, haid: str, wanted: list[Surface], task: str, shared: bool) -> None:
         """Raises Collision."""
@@ -144,6 +159,8 @@ class Claims:
         with self.lock():
             self.agents.require(caller)
             claim = self._load(claim_name(haid))
+            if claim is not None and claim.fields.get("elsewhere"):
+                raise Denied(f"{haid} holds this in another clone", hint="it is released there, or ends by itself")
             if claim is not None and not owns(caller, haid):
                 if not force or not reason.strip():
                     raise Denied(
@@ -166,6 +183,8 @@ class Claims:
                 self._write({**claim.fields, **summed({text: claim.part(text) for text in left})})
             elif claim is not None:
                 self.store.remove(os.path.basename(claim.path))
+        while claim is not None and not self.share():
+            pass  # another clone was first, and its file is not ours
         self.planning.log("claim", "release", f"{haid} {' '.join(given)}" if claim else f"{haid} (none)")
         return Released(claim, given, left) if claim else None
 
@@ -351,6 +370,8 @@ class Claims:
         ended: list[Claim] = []
         now = self.planning.clock()
         for claim in self._all():
+            if claim.fields.get("elsewhere"):
+                continue
             if not self.is_active(claim):
                 ended.append(claim)
             elif now >= claim.ends or (seconds_of(claim.fields.get("heartbeat")) or 0.0) > now + claim.ttl:

@@ -12,12 +12,11 @@ from typing import Any
 from treadle.coordination import briefs
 from treadle.coordination.briefs import Wave, WaveTask, build_wave, headings
 from treadle.coordination.capsules import Capsules
-from treadle.coordination.ledger import Ledger, change_percent, signed
+from treadle.coordination.ledger import Ledger, Symbols, change_percent, signed
 from treadle.coordination.planning import Planning, write_text
-from treadle.coordination.table import Symbols
 from treadle.errors import NotFound
 from treadle.io.files import read
-from treadle.wire.common.jsontext import dumps
+from treadle.wire.common.jsontext import dumps, loads
 from treadle.wire.heimdall.messages import faults
 
 # What it costs to brief the tasks of a plan that someone wrote: each agent with the whole plan, or with its section.
@@ -116,80 +115,10 @@ def _result(task: str) -> dict[str, object]:
 ROLE = "orchestration"
 _HERE = os.path.join(os.path.dirname(__file__), "demo_wave")
 
-SYMBOLS = {
-    "F1": "src/matching/engine.ts",
-    "F2": "src/matching/diff.ts",
-    "F3": "src/feed/server.ts",
-    "F4": "src/ledger/settle.ts",
-    "C1": "gate exchange-lob passes with the seed in its seed.txt",
-    "C2": "gate ledger-sum passes after 100,000 random fills",
-    "C3": "balances sum to zero",
-    "C4": "replaying a journal gives the same hash on another machine",
-    "C5": "a watcher that connects late or loses changes ends with the engine's book",
-    "C6": "at 200 levels the mean change is under 200 bytes, the largest under 4 KB",
-    "C7": "p99 from command to published change under 5 ms at 500 commands/s",
-    "C9": "a test that fails without the change",
-    "C10": "`npm run check` is clean",
-}
-CAPSULES: list[dict[str, str]] = [
-    {
-        "name": "w1-book",
-        "what": "limit order book, price-time priority, partial fills, cancel by id (7c1be02)",
-        "where": "F1",
-        "decision": "sorted arrays per side; a tree was slower up to 1,000 levels",
-        "gotcha": "the gate's seed must stay fixed, or runs cannot be compared",
-    },
-    {
-        "name": "w1-ledger",
-        "what": "bigint minor units; move(list) is the only mutation and refuses what does not sum to zero (0f9a31d)",
-        "where": "src/ledger/accounts.ts, F4",
-        "decision": "reservations are rows in a shadow account",
-        "gotcha": "release a reservation by exact remaining cost, never in proportion",
-        "depends": "w1-book",
-    },
-    {
-        "name": "w1-journal",
-        "what": "journal of every command, replay with a hash of book and accounts (a2ef507)",
-        "where": "src/log/journal.ts, src/replay/run.ts",
-        "gotcha": "bigints are decimal strings in JSON; time and ids come in the command",
-        "depends": "w1-book,w1-ledger",
-    },
-]
-TASKS: list[dict[str, Any]] = [
-    {
-        "task": "2.1",
-        "spec": "In F2, a pure function that turns the previous and the current snapshot of one side into the smallest "
-        "ordered list of `set level` and `drop level`. Cover: empty to full and back, changed quantity, a level that "
-        "moves past its neighbour, 200 levels with one change, equal snapshots (empty list). Property test: applying "
-        "the list to the old snapshot gives the new one. Leave bigints as they are; the feed converts them.",
-        "symbols": "F1,F2,C1,C6,C9,C10",
-        "capsules": "w1-book",
-        "criteria": [1, 6, 9, 10],
-    },
-    {
-        "task": "2.2",
-        "spec": "In F3, publish the changes of F2: one numbered change per command that changed the book, a snapshot "
-        "on connect, on request and after a gap. Snapshots keep their name and shape. A slow client never holds "
-        "up the engine: its queue is bounded; when full, it gets a snapshot next. Number by command, not by batch.",
-        "symbols": "F2,F3,C5,C6,C7,C9,C10",
-        "capsules": "w1-book",
-        "criteria": [5, 6, 7, 9, 10],
-    },
-    {
-        "task": "2.3",
-        "spec": "In F4 only: every fill charges the taker 10 basis points into the house account, rounded towards the "
-        "house, once per fill and not per leg, in the same movement list. The fee is a field of the fill event, so "
-        "that replay needs no settings. The engine must not learn about fees.",
-        "symbols": "F4,C2,C3,C4,C9,C10",
-        "capsules": "w1-ledger,w1-journal",
-        "criteria": [2, 3, 4, 9, 10],
-    },
-]
-
 
 def demo(keep: str = "") -> Iterator[str]:
     """The lines to print. With `keep`, everything that was counted is left in that directory."""
-    plan = _read("plan.md")
+    plan, given = _read("plan.md"), wave_given()["tasks"]
     import tempfile
 
     from treadle.sessions.tokens import estimate
@@ -199,7 +128,7 @@ def demo(keep: str = "") -> Iterator[str]:
         ledger = Ledger(planning)
         before, after = verbatim(), by_reference(planning)
         write_text(os.path.join(scratch, "INVARIANTS.md"), rules())
-        tasks = [WaveTask(task["task"], task["spec"], task["symbols"], task["capsules"]) for task in TASKS]
+        tasks = [WaveTask(task["task"], task["spec"], task["symbols"], task["capsules"]) for task in given]
         wave = build_wave(planning, tasks, "INVARIANTS.md")
         base = sum(estimate(text) for text in before.values())
         ledger.baseline(ROLE, base)
@@ -211,7 +140,7 @@ def demo(keep: str = "") -> Iterator[str]:
     measured = row["measured"]
     yield f"v1 orchestration (briefing {len(before)} spawns, verbatim): {base} tokens (baseline)"
     yield (
-        f"v2 orchestration (symbol table + {len(TASKS)} delta briefs + {len(TASKS)} typed results): {measured} tokens"
+        f"v2 orchestration (symbol table + {len(given)} delta briefs + {len(given)} typed results): {measured} tokens"
     )
     yield f"measured delta: {ROLE}: {base} -> {measured} tokens ({signed(row['percent'])}%)"
     yield f"{ROLE}: {(base + 500) // 1000}k → {measured} tokens, measured."
@@ -262,19 +191,19 @@ def verbatim() -> dict[str, str]:
         f"verbatim {task['task']}": f"{restated}"
         f"# Your task\n\nDo task {task['task']} of wave 2. {task['spec']}\nKeep every invariant of the plan, meet the"
         f" criteria {', '.join(f'C{number}' for number in task['criteria'])}, and report what you did.\n"
-        for task in TASKS
+        for task in wave_given()["tasks"]
     }
 
 
 def by_reference(planning: Planning) -> dict[str, str]:
     """The symbol table, and for each spawned agent its delta brief and its answer."""
-    symbols, capsules = Symbols(planning), Capsules(planning)
-    for name, value in SYMBOLS.items():
+    symbols, capsules, wave = Symbols(planning), Capsules(planning), wave_given()
+    for name, value in wave["symbols"].items():
         symbols.set(name, value)
-    for capsule in CAPSULES:
+    for capsule in wave["capsules"]:
         capsules.write(**capsule)
     texts = {"symbol_table": "".join(f"{name}\t{value}\n" for name, value in symbols.all().items())}
-    for task in TASKS:
+    for task in wave["tasks"]:
         name = task["task"]
         texts[f"delta_brief {name}"] = briefs.build(
             planning, name, task["spec"], task["symbols"], task["capsules"], "INVARIANTS.md"
@@ -292,6 +221,11 @@ def by_reference(planning: Planning) -> dict[str, str]:
         assert not faults(result)
         texts[f"task_result {name}"] = dumps(result)
     return texts
+
+
+def wave_given() -> Any:
+    """The symbols, the finished work and the tasks of the demonstration."""
+    return loads(_read("wave.json"))
 
 
 def _read(name: str) -> str:

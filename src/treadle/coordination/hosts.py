@@ -9,9 +9,8 @@ from collections.abc import Sequence
 from hashlib import sha256
 
 from treadle.coordination import repository
-from treadle.coordination.ledger import Ledger
+from treadle.coordination.ledger import Blackboard, Ledger, Symbols
 from treadle.coordination.planning import Planning, make_dirs, read_text, write_text
-from treadle.coordination.table import Blackboard, Symbols
 from treadle.errors import ConfigError
 from treadle.io.files import open_append
 from treadle.light import Any

@@ -11,9 +11,9 @@ from treadle.coordination.bindings import IdentityBindings, check_own
 from treadle.coordination.capsules import Capsules, append, raise_conflict
 from treadle.coordination.claims import Claims
 from treadle.coordination.identity import Agents, checked, current, known_client, slug
+from treadle.coordination.ledger import Blackboard, Symbols
 from treadle.coordination.messages import EVERYBODY, Inbox
 from treadle.coordination.planning import Planning, read_text
-from treadle.coordination.table import Blackboard, Symbols
 from treadle.errors import ConfigError, NotFound, StorageError, TreadleError
 from treadle.light import TYPE_CHECKING, Any
 from treadle.wire.common.framing import MessageSplitter
@@ -160,6 +160,7 @@ def _make_claim(
         "commit": "commit from this session's shell",
     }
     warnings = [f"{text} matches no file" for text in claims.without_files(surfaces)]
+    warnings += [claims.unreported] if claims.unreported else []
     for overlap in claims.leases.overlaps(claims.bindings.family(haid), claim.surfaces, None):
         warnings.append(f"{overlap.claim.haid} is writing {overlap.held}; its next write is refused")
     if first and (begun := installed_hooks.begin(claims.planning)):

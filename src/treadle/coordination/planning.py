@@ -233,7 +233,8 @@ class Planning:
 
     def claimed(self) -> bool:
         """Whether anything was ever claimed here. A fresh clone has no claims of anybody, which is something else."""
-        return os.path.isdir(self.claims) or bool(path := self.record_path()) and os.path.exists(path)
+        shared = os.path.exists(self.private_path("clones.json"))  # with other clones, which may have claimed something
+        return shared or os.path.isdir(self.claims) or bool(path := self.record_path()) and os.path.exists(path)
 
     def blind(self) -> str:
         """Why others' claims in the project's repository cannot be seen from here; empty when they can."""

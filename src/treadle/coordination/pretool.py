@@ -63,7 +63,7 @@ def judge(call: OutsideCall) -> HookAnswer:
     found = repository.find(call.project)
     top = found.top if found else planning.project
     claims = Claims(planning, top)
-    if not os.path.isdir(planning.live) and not planning.blind():
+    if not os.path.isdir(planning.live) and not planning.claimed() and not planning.blind():
         return HookAnswer()  # nothing was ever claimed or set up here
     haid = identity(planning, call)
     if claims.agents.revoked(haid):

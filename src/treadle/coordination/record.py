@@ -32,8 +32,39 @@ def encoded(found: dict[str, Any]) -> bytes:
 
 
 RECORD = FileRecord(dict[str, Any], format=FORMAT, sync=False, decode=plain_object, encode=encoded)
+SEEN = FileRecord(dict[str, Any], format=1, sync=False, decode=plain_object, encode=encoded)
+"""The remote through which clones share claims, when it was read last, and what other clones claimed then."""
 _RECORDED = "recorded"
 """A file beside the view: there is a record of this repository."""
+
+
+class SeenClones:
+    """What was last read of the claims of other clones (`clones`). Light: every look at claims asks."""
+
+    def __init__(self, planning: Planning) -> None:
+        self.path = planning.private_path("clones.json")
+        self._planning = planning
+
+    @property
+    def remote(self) -> str:
+        """Through which remote claims are shared; empty where they are not."""
+        return str(self._read().get("remote", ""))
+
+    def claims(self) -> dict[str, dict[str, Any]]:
+        found: dict[str, dict[str, Any]] = self._read().get("claims", {})
+        return {name: {**fields, "elsewhere": True} for name, fields in found.items()}
+
+    def age(self) -> str:
+        """How old that is, for people; empty where nothing is shared."""
+        seen = self._read()
+        ago = f"{max(0, int(self._planning.clock() - seen['at']))} s ago" if seen.get("at") else "never"
+        return f"claims of other clones were last read from {seen['remote']}: {ago}" if seen else ""
+
+    def _read(self) -> dict[str, Any]:
+        try:
+            return SEEN.load_whole(self.path) or {}
+        except (Damaged, TreadleError):
+            return {}
 
 
 class ClaimStore:
@@ -44,11 +75,12 @@ class ClaimStore:
         self._planning = planning
         self._path = planning.record_path()
         self._known: tuple[int, dict[str, Any]] = (0, {})
+        self.clones = SeenClones(planning)
 
     # Reading...
 
     def names(self) -> list[str]:
-        return sorted({*self._own(), *state_numbers(self.directory, ENDING)})
+        return sorted({*self._own(), *state_numbers(self.directory, ENDING), *self.clones.claims()})
 
     def read(self, name: str) -> dict[str, Any] | None:
         """The fields of a claim; None when there is none of this name. Raises ValueError when that is not a claim."""
@@ -56,11 +88,15 @@ class ClaimStore:
             return dict(own["fields"])
         text = _text(os.path.join(self.directory, name))
         if text is None:
-            return None
+            return self.clones.claims().get(name)
         fields = loads(text)
         if not isinstance(fields, dict):
             raise ValueError("not an object")
         return {**fields, "unproved": True} if self._path and self._recorded() else fields
+
+    def own(self) -> dict[str, dict[str, Any]]:
+        """The fields of the claims that were made in this clone."""
+        return {name: dict(one["fields"]) for name, one in self._own().items()}
 
     def fence(self) -> int:
         return int(self._record().get("fence", 0))

@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from treadle.coordination.briefs import WaveTask, lay_out, section
+from treadle.coordination.ledger import Blackboard
 from treadle.coordination.planning import Planning
-from treadle.coordination.table import Blackboard
 from treadle.fleet import client
 from treadle.fleet.engine.bus import Bus
 from treadle.fleet.orders import PERSON

@@ -10,8 +10,8 @@ import msgspec
 
 from treadle import agents
 from treadle.coordination.briefs import WaveTask, invariants_fault, lay_out, section
+from treadle.coordination.ledger import Symbols
 from treadle.coordination.planning import Planning
-from treadle.coordination.table import Symbols
 from treadle.errors import TreadleError
 from treadle.goals.briefing import facts
 from treadle.goals.waves import ClaimOverlap, PlanWave, waves

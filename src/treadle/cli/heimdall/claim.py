@@ -62,6 +62,9 @@ heimdall-claim guard install [--mode block|warn] | uninstall | status [--json]
     In an agent's session this, --force and another session's identity need a code from `treadle coord allow`.
 heimdall-claim guard install --server [CLONE...]
     in a shared remote: refuse pushes of what is held in these clones on this machine, or in its own heimdall/
+heimdall-claim share REMOTE | off | now
+    exchange claims with the other clones of this repository that share them through REMOTE (ref refs/heimdall/claims);
+    check, claim and release do it, and `check` says how old what is known of the others is
 heimdall-claim leases on | off | status
     an agent that writes what no one has claimed holds that file for 10 minutes from its last write, or until it ends
 heimdall-claim radar [BRANCH...] [--json]   which branches and worktrees would conflict if merged now (exit 3: some)
@@ -95,6 +98,8 @@ def _claim(claims: Claims, args: Arguments) -> int:
     out(f"{'shared' if shared else 'exclusive'}, fence {made.fence}, expires_at {made.expires_at}")
     if len(made.texts) > len(asked):
         out(f"held in all: {' '.join(map(one_line, made.texts))}")
+    if claims.unreported:
+        err(f"warning: {claims.unreported}")
     for text in claims.without_files(asked):
         err(f"warning: {one_line(text)} matches no file")
     for overlap in claims.leases.overlaps(claims.bindings.family(haid), made.surfaces, None):
@@ -174,6 +179,9 @@ def _heartbeat(claims: Claims, args: Arguments) -> int:
 
 def _check(claims: Claims, args: Arguments) -> int:
     haid = checked(args.get("--haid") or _caller(claims, args))
+    claims.share()
+    if age := claims.store.clones.age():
+        err(age if not claims.unreported else f"{age}; {claims.unreported}")
     if "--diff" in args.flags:
         found = _diff(claims, haid, args.rest)
     elif args.rest:
@@ -201,7 +209,7 @@ def _diff(claims: Claims, haid: str, rest: list[str]) -> list[Overlap]:
 def _verdict(claims: Claims, found: list[Overlap], args: Arguments) -> int:
     """Say "clear" only when all could be checked: exit 2 when a file or the directory of claims was unreadable."""
     unseen = claims.unseen()
-    fresh = not unseen and not claims.planning.claimed()
+    fresh = not unseen and not claims.planning.claimed() and not claims.store.clones.remote
     if fresh:
         why = "no claims were ever made in this clone, and those of other clones are not seen"
         unseen = [f"{claims.planning.live} is not there: {why}"] if "--diff" in args.flags and args.rest else []
@@ -236,6 +244,20 @@ def _list(claims: Claims, args: Arguments) -> int:
         where = f"in {one_line(lease.fields['worktree'])}, lease until {lease.expires_at}"
         out(f"  {lease.haid}  {one_line(lease.texts[0])}  {where}")
     return 0
+
+
+def _share(claims: Claims, args: Arguments) -> int:
+    (what,) = args.exactly(1, "a remote, off or now")
+    from treadle.coordination.clones import Clones
+
+    if what != "now":
+        bindings.require(claims.planning, "decide with whom claims are shared")
+        Clones(claims.planning).turn("" if what == "off" else what)
+    claims.share()
+    out(claims.store.clones.age() or "claims are not shared with other clones")
+    if claims.unreported:
+        err(f"warning: {claims.unreported}")
+    return 2 if claims.unreported else 0
 
 
 def _leases(claims: Claims, args: Arguments) -> int:
@@ -294,7 +316,6 @@ def _reap(claims: Claims, args: Arguments) -> int:
 
 
 def _guard(claims: Claims, args: Arguments) -> int:
-
     mode = args.get("--mode", "block")
     if args.rest[:1] == ["pre-receive"] or "--server" in args.flags and args.rest[:1] == ["install"]:
         return _server_guard(claims, args.rest[0], args.rest[1:])
@@ -327,7 +348,6 @@ def _guard(claims: Claims, args: Arguments) -> int:
 
 def _server_guard(claims: Claims, what: str, clones: list[str]) -> int:
     """Install the hook of a shared remote, or do what it asks."""
-
     from treadle.coordination import hooks
 
     project = claims.planning.project
@@ -344,7 +364,6 @@ def _server_guard(claims: Claims, what: str, clones: list[str]) -> int:
 
 
 def _hook(claims: Claims, args: Arguments, hook: str, mode: str) -> int:
-
     haid = _caller(claims, args)
     from treadle.coordination import hooks
 
@@ -390,6 +409,7 @@ _COMMANDS: dict[str, Callable[[Claims, Arguments], int]] = {
     "reap": _reap,
     "guard": _guard,
     "leases": _leases,
+    "share": _share,
     "radar": _radar,
 }
 

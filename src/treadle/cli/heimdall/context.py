@@ -5,8 +5,8 @@ import sys
 from treadle.cli.heimdall.table import Arguments, UsageError, out, put, small
 from treadle.coordination import briefs
 from treadle.coordination.capsules import Capsules
+from treadle.coordination.ledger import Blackboard, Symbols
 from treadle.coordination.planning import Planning, one_line, read_text
-from treadle.coordination.table import Blackboard, Symbols
 from treadle.errors import NotFound
 from treadle.wire.common.jsontext import dumps, loads
 

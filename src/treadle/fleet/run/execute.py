@@ -17,10 +17,9 @@ import msgspec
 from msgspec.structs import replace
 
 from treadle.coordination.capsules import Capsules
-from treadle.coordination.ledger import Ledger
+from treadle.coordination.ledger import Ledger, Symbols
 from treadle.coordination.planning import Planning
 from treadle.coordination.surfaces import Surface
-from treadle.coordination.table import Symbols
 from treadle.errors import (
     BudgetExceeded,
     Cancelled,
