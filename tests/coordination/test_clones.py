@@ -1,5 +1,6 @@
 """Claims of two clones that share them through a bare remote: real git, real pushes."""
 
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ from tests.coordination.conftest import git, here
 from treadle.coordination.claims import Claims, Collision
 from treadle.coordination.clones import REF, Clones
 from treadle.coordination.planning import Planning
+from treadle.coordination.surfaces import Surface
 from treadle.errors import Denied, NotFound
 
 ANN, BOB = "haid:ann.box-0001", "haid:bob.box-0002"
@@ -39,7 +41,7 @@ def test_a_claim_of_one_clone_is_refused_in_the_other_until_it_is_released(proje
     with pytest.raises(Collision, match="T-1"):
         other.claim(ANN, ["src/a/b.ts"], "T-2")
     other.claim(ANN, ["docs"], "T-2")
-    assert [claim.haid for claim in other.active()] == [ANN, BOB] and one.share()
+    assert {claim.haid for claim in other.active()} == {ANN, BOB} and one.share()
     assert "in another clone" in "".join(one.listed()) and "0 s ago" in one.store.clones.age()
     for force in (False, True):
         with pytest.raises(Denied, match="another clone"):
@@ -95,6 +97,39 @@ def test_sharing_is_a_person_s_choice_of_a_remote_that_is_there(project: Path, s
     with pytest.raises(NotFound):
         Clones(Planning(project=str(second))).turn("upstream")
     assert "origin: 0 s ago" in here("claim", "share", "origin", cwd=second).stdout
-    here("claim", "claim", "src", "--task", "T", cwd=second)
+    assert "installed" in here("claim", "claim", "src", "--task", "T", cwd=second).stdout
     assert REF in git(remote, "for-each-ref")
     assert "not shared" in here("claim", "share", "off", cwd=second).stdout
+    here("claim", "share", "origin", cwd=project)
+    assert "no active claims" in here("claim", "list", cwd=project).stdout, "what it told was withdrawn"
+
+
+def test_one_identity_in_two_clones_is_two_holders(project: Path, second: Path) -> None:
+    one, other = sharing(project), sharing(second)
+    one.claim(BOB, ["src/**"], "T-1")
+    other.claim(BOB, ["docs"], "T-2")
+    with pytest.raises(Collision, match="T-1"):
+        other.claim(BOB, ["src/a"], "T-2")
+    assert other.overlaps(ANN, [Surface("src/a"), Surface("docs")])[1:]
+
+
+@pytest.mark.parametrize("told", ["{", "[]", '{"x.json": {}}', '{"x.json": 7}'])
+def test_what_a_clone_told_that_cannot_be_read_is_reported_and_removes_nothing(
+    project: Path, second: Path, remote: Path, told: str
+) -> None:
+    one, other = sharing(project), sharing(second)
+    one.claim(BOB, ["src/**"], "T-1")
+    assert other.share()
+    (name,) = git(remote, "ls-tree", "--name-only", REF).split()
+    blob = subprocess.run(
+        ["git", "-C", str(remote), "hash-object", "-w", "--stdin"], input=told, capture_output=True, text=True
+    ).stdout.strip()
+    for rows in (f"100644 blob {blob}\t{name}\n", ""):
+        tree = subprocess.run(
+            ["git", "-C", str(remote), "mktree"], input=rows, capture_output=True, text=True
+        ).stdout.strip()
+        git(remote, "update-ref", REF, git(remote, "commit-tree", "-m", "x", tree).strip())
+        assert other.share() and bool(other.unseen()) == bool(rows)
+        assert [claim.haid for claim in other.active()] == [BOB]
+    one.publish()
+    assert name in git(remote, "ls-tree", "--name-only", REF), "its clone tells of it again"

@@ -1,5 +1,6 @@
 """A shared remote that refuses pushes of what is held in its clones: real git, real pushes."""
 
+import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -8,11 +9,14 @@ import pytest
 
 from tests.coordination.conftest import Run, git
 from treadle.coordination import hooks
+from treadle.coordination.claim import hashed
 from treadle.coordination.claims import Claims, Collision
 from treadle.coordination.planning import Planning
-from treadle.errors import ConfigError, Denied
+from treadle.coordination.record import claim_name
+from treadle.errors import ConfigError
+from treadle.wire.common.jsontext import dumps, loads
 
-BOB = "haid:bob.box-0002/codex"
+BOB, EVE = "haid:bob.box-0002/codex", "haid:eve.box-0003"
 ZEROS = "0" * 40
 
 
@@ -51,6 +55,12 @@ def push(where: Path, path: str, *trailer: str) -> "subprocess.CompletedProcess[
     )
 
 
+def again(where: Path, code: str) -> "subprocess.CompletedProcess[str]":
+    """The same push with an option."""
+    command = ["git", "-C", str(where), "push", "-q", "--push-option", code, "origin", "HEAD:main"]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60)
+
+
 def test_a_push_from_any_clone_is_refused_with_who_holds_it(
     project: Path, remote: Path, clone: Path, heimdall: Run
 ) -> None:
@@ -66,20 +76,32 @@ def test_a_push_from_any_clone_is_refused_with_who_holds_it(
     assert push(clone, "src/a/b.ts").returncode == 0
 
 
-def test_what_its_holder_signed_goes_through(project: Path, remote: Path, clone: Path, heimdall: Run) -> None:
-    held(project)
-    heimdall("claim", "guard", "install", "--server", str(project), cwd=remote)
-    assert push(clone, "src/a/b.ts", "--trailer", f"Heimdall-Agent: {BOB}").returncode == 0
-    assert push(clone, "src/a/b.ts", "--trailer", "Heimdall-Agent: haid:eve.box-0003").returncode != 0
-
-
-def test_a_person_pushes_what_they_hold_but_not_what_their_agent_holds(
+def test_only_a_proof_of_the_claim_lets_its_holder_push(
     project: Path, remote: Path, clone: Path, heimdall: Run
 ) -> None:
+    """Author and trailer are what anyone can write."""
+    held(project).claim(EVE, ["docs/**"], "T-2")
     heimdall("claim", "guard", "install", "--server", str(project), cwd=remote)
-    held(project, "haid:ann.box-0001").claim("haid:ann.box-0001/codex", ["docs/**"], "T-2")
-    assert push(clone, "src/a/b.ts").returncode == 0
-    assert push(clone, "docs/x.md").returncode != 0
+    forged = push(clone, "src/a/b.ts", "--trailer", f"Heimdall-Agent: {BOB}", "--author=Bob <bob@example.org>")
+    assert forged.returncode != 0 and "heimdall-claim proof" in forged.stderr
+    old, code, other = (
+        heimdall("claim", "proof", "--haid", haid, cwd=project).stdout.strip() for haid in (BOB, BOB, EVE)
+    )
+    assert len({old, code, other}) == 3 and code.startswith("heimdall=")
+    for wrong in (old, other, f"{code} ", ""):
+        assert again(clone, wrong).returncode != 0
+    assert again(clone, code).returncode == 0
+    assert "holds no claim" in heimdall("claim", "proof", "--haid", "haid:ann.box-0001/none", cwd=project).stderr
+
+
+def test_a_file_beside_the_record_proves_nothing(project: Path, remote: Path, clone: Path, heimdall: Run) -> None:
+    claims = held(project)
+    heimdall("claim", "guard", "install", "--server", str(project), cwd=remote)
+    path = Path(claims.directory) / claim_name(BOB)
+    mine = {**loads(path.read_text()), "proof": hashed("heimdall=mine")}
+    path.with_name("other.json").write_text(dumps(mine))
+    path.write_text(dumps(mine))
+    assert push(clone, "src/a/b.ts").returncode != 0 and again(clone, "heimdall=mine").returncode != 0
 
 
 def test_claims_that_cannot_be_seen_refuse_the_push(project: Path, remote: Path, clone: Path, heimdall: Run) -> None:
@@ -131,33 +153,25 @@ def test_claims_count_only_in_a_repository_that_keeps_them(
         hooks.ledgers(str(remote), [str(project)])
 
 
-def test_what_comes_in_is_judged_by_who_signed_it_or_else_by_its_author(
-    project: Path, remote: Path, clone: Path
-) -> None:
+def test_what_a_living_session_holds_is_refused_without_its_proof(project: Path, remote: Path, clone: Path) -> None:
     """In this process: what was pushed is in the store of the remote, and no branch has it yet."""
-    ann, bob = "haid:ann.box-0001", "haid:bob.box-0002"
-    held(project, bob).claim(ann, ["mine.md"], "T-2")
+    claims = Claims(Planning(project=str(project)), str(project))
+    claims.bindings.note(BOB, (os.getpid(), 1))
+    claims.claim(BOB, ["src/a/**"], "T-1")
 
-    def judged(path: str, trailer: str = "", author: str = "ann@example.org") -> None:
+    def judged(path: str, *given: str) -> None:
         git(clone, "checkout", "-q", "--detach", "origin/main")
         (clone / path).write_text("changed")
         git(clone, "add", ".")
-        git(clone, "commit", "-qm", f"change\n\n{trailer}", f"--author=x <{author}>")
+        git(clone, "commit", "-qm", "change")
         git(remote, "fetch", "-q", str(clone), "HEAD")
         commit = git(clone, "rev-parse", "HEAD")
-        hooks.judge_push(str(remote), [str(project)], [f"{ZEROS} {commit} refs/heads/new\n"])
+        hooks.judge_push(str(remote), [str(project)], [f"{ZEROS} {commit} refs/heads/new\n"], given)
 
     judged("mine.md")
-    judged("src/a/b.ts", f"Heimdall-Agent: {bob}")
-    judged("src/a/b.ts", author="bob@example.org")
     with pytest.raises(Collision, match="cannot push what"):
-        judged("src/a/b.ts")
-    with pytest.raises(Collision):
-        judged("mine.md", author="bob@example.org")
-    with pytest.raises(Collision):
-        judged("mine.md", "Heimdall-Agent: haid:eve.box-0003")
-    with pytest.raises(Denied, match="cannot be seen: "):
-        judged("other.md", "Heimdall-Agent: someone")
+        judged("src/a/b.ts", "heimdall=")
+    judged("src/a/b.ts", "ci.skip", claims.prove(BOB))
     main = git(remote, "rev-parse", "main")
     gone, known = f"{main} {ZEROS} refs/heads/old", f"{ZEROS} {main} refs/heads/copy"
     hooks.judge_push(str(remote), [str(project)], [gone, known, "three words only here", ""])

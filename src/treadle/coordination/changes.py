@@ -119,8 +119,8 @@ def made_in(project: str, listed: bytes, env: Mapping[str, str] | None = None) -
     yield from ((signers[commit], changed[commit]) for commit in signers)
 
 
-def overlaps(claims: Claims, haid: str, changed: Iterable[str]) -> list[Overlap]:
-    """Which of these files, changed by this identity, are under another's claim, exclusive or shared.
+def overlaps(claims: Claims, own: set[str], changed: Iterable[str]) -> list[Overlap]:
+    """Which of these files, changed by one with these identities, are under another's claim, exclusive or shared.
 
     The coordination files themselves, if they are kept in git, belong to no one.
     """
@@ -134,14 +134,14 @@ def overlaps(claims: Claims, haid: str, changed: Iterable[str]) -> list[Overlap]
         for name in changed
         if not name.startswith(common)
     )
-    return claims.held_by_others(claims.bindings.family(haid), surfaces)
+    return claims.held_by_others(own, surfaces)
 
 
 def check_commits(claims: Claims, haid: str, made: Iterable[Made]) -> list[Overlap]:
     """The same for commits: the identity that signed a commit is the one that changed its files."""
     found: dict[tuple[str, str, str], Overlap] = {}
     for signer, changed in made:
-        for overlap in overlaps(claims, signer or haid, changed):
+        for overlap in overlaps(claims, claims.bindings.family(signer or haid), changed):
             found.setdefault((overlap.asked, overlap.held, overlap.claim.haid), overlap)
     return list(found.values())
 
@@ -179,7 +179,7 @@ class CommandJudge:
         """The same, where a look at the files after the command does not show it either."""
 
     def judge(self, command: str) -> None:
-        self.others = any(claim.haid not in self._own for claim in self._claims.active())
+        self.others = bool(self._claims.of_others(self._own))
         if command and (self.others or self._claims.leases.are_on()):
             self._judge(command, 0)
 
@@ -230,7 +230,7 @@ class CommandJudge:
             named = [word for word in words if not word.startswith("-")] if "--" in words else []
             everything = any(word == "--all" or word[:1] == "-" and word[:2] != "--" and "a" in word for word in words)
             more = self._changed(where, [] if everything else named) if everything or named else []
-            self._meet(overlaps(self._claims, self._haid, [*staged, *self._added, *more]))
+            self._meet(overlaps(self._claims, self._own, [*staged, *self._added, *more]))
         elif name == "checkout":
             for word in words:
                 if word.startswith("-") and word != "-":

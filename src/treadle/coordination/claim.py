@@ -188,6 +188,15 @@ def owns(caller: str, haid: str) -> bool:
     return caller in (haid, root_of(haid))
 
 
+def hashed(code: str) -> str:
+    return sha256(code.encode(errors="surrogateescape")).hexdigest()
+
+
+def is_proved(claim: Claim, given: Iterable[str]) -> bool:
+    """Whether one of these codes is the one that was last made for this claim."""
+    return claim.fields.get("proof") in {hashed(code) for code in given}
+
+
 class Held:
     """A snapshot of claims, indexed for asking about many surfaces."""
 

@@ -7,7 +7,7 @@ can refuse it if the holder's fence is no longer the newest for that surface.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from treadle.coordination.bindings import IdentityBindings
 from treadle.coordination.claim import (
@@ -21,6 +21,7 @@ from treadle.coordination.claim import (
     Overlap,
     Released,
     Waits,
+    hashed,
     inside,
     owns,
     summed,
@@ -40,6 +41,8 @@ if TYPE_CHECKING:
 __all__ = ["DEFAULT_TTL_MINUTES", "MAX_TTL_MINUTES", "Claim", "Claims", "Collision", "Held", "Overlap", "Released"]
 KEEP_SECONDS = 300.0
 """The claim of a holder that is seen at work is renewed at most this often."""
+MOST_TRIES = 20
+"""How often other clones may be first before they are not told."""
 
 
 class Claims:
@@ -92,28 +95,43 @@ class Claims:
                 self._with_surfaces(self.of(haid), haid, texts, task, ttl, shared, fence), self.session, fence
             )
             self.waits.drop(haid)
-        published = not self.store.clones.remote
-        while not published:
-            published = self.share()  # of two clones, the one that publishes later has read what the first published
-            if found := self.overlaps(haid, wanted, shared=shared, most=MOST_SHOWN):
-                self.release(haid, haid, texts)
-                raise Collision(found)
+        if self.store.clones.remote:  # of two clones, the one that publishes later has read what the first published
+            self.publish(lambda: self._yield(haid, wanted, texts, shared))
         self.planning.log("claim", "claim", f"{haid} task={task} {' '.join(texts)}")
         return claim
 
-    def share(self) -> bool:
-        """Read what other clones claim, and tell them what is claimed here, where a person wants that. False if another
-        clone told of a claim at the same moment. Where the remote is away, what was read last counts."""
+    def _yield(self, haid: str, wanted: list[Surface], texts: list[str], shared: bool) -> None:
+        """Give up what another clone was found to hold. Raises Collision."""
+        if found := self.overlaps(haid, wanted, shared=shared, most=MOST_SHOWN):
+            self.release(haid, haid, texts)
+            self.waits.put(haid, texts, "", [overlap.claim.haid for overlap in found])
+            raise Collision(found)
+
+    def publish(self, look: Callable[[], None] = lambda: None, *, withdrawn: bool = False) -> None:
+        """Share, until no other clone told of a claim at the same moment; `look` at what was read each time."""
+        for _ in range(MOST_TRIES):
+            published = self.share(withdrawn=withdrawn)
+            look()
+            if published:
+                return
+        self.unreported = f"other clones were not told: {MOST_TRIES} times another was first"
+
+    def share(self, *, withdrawn: bool = False) -> bool:
+        """Read what other clones claim, and tell them what is claimed here, where a person wants that: nothing, if
+        `withdrawn`. False if another clone told of a claim at the same moment. Where the remote is away, what was read
+        last counts."""
         self.unreported = ""
         if not self.store.clones.remote:
             return True
         from treadle.coordination.clones import Clones
 
-        own = {
-            name: fields
-            for name, fields in self.store.own().items()
-            if (one := self._load(name)) and self.is_active(one)
-        }
+        own = {}
+        for name, fields in ({} if withdrawn else self.store.own()).items():
+            claim = self._load(name)
+            if claim is not None and self.is_active(claim):
+                # Whether its holder still lives is not seen elsewhere: that we see it now is told as a renewal.
+                over = self.planning.clock() >= claim.ends
+                own[name] = {**fields, "heartbeat": self.planning.now()} if over else fields
         try:
             return Clones(self.planning).exchange(own)
         except TreadleError as error:
@@ -159,7 +177,7 @@ class Claims:
         with self.lock():
             self.agents.require(caller)
             claim = self._load(claim_name(haid))
-            if claim is not None and claim.fields.get("elsewhere"):
+            if claim is None and any(one.haid == haid and one.fields.get("elsewhere") for one in self.active()):
                 raise Denied(f"{haid} holds this in another clone", hint="it is released there, or ends by itself")
             if claim is not None and not owns(caller, haid):
                 if not force or not reason.strip():
@@ -183,8 +201,8 @@ class Claims:
                 self._write({**claim.fields, **summed({text: claim.part(text) for text in left})})
             elif claim is not None:
                 self.store.remove(os.path.basename(claim.path))
-        while claim is not None and not self.share():
-            pass  # another clone was first, and its file is not ours
+        if claim is not None:
+            self.publish()
         self.planning.log("claim", "release", f"{haid} {' '.join(given)}" if claim else f"{haid} (none)")
         return Released(claim, given, left) if claim else None
 
@@ -219,6 +237,18 @@ class Claims:
         self.planning.log("claim", "heartbeat", haid)
         return claim
 
+    def prove(self, haid: str) -> str:
+        """A code that only this caller has, to show that a push is the holder's. The claim has its hash."""
+        code = f"heimdall={os.urandom(16).hex()}"
+        with self.lock():
+            self.agents.require(haid)
+            claim = self.of(haid)
+            if claim is None:
+                raise NotFound(f"{haid} holds no claim", hint="a push of what no one holds needs no proof")
+            self._write({**claim.fields, "proof": hashed(code)})
+        self.publish()
+        return code
+
     def keep(self, haid: str) -> None:
         """Renew this identity's claim if part of its time has passed, because its holder was just seen at work."""
         claim = self._load(claim_name(haid))
@@ -252,18 +282,24 @@ class Claims:
         claim = self._load(claim_name(haid))
         return claim if claim is not None and self.is_active(claim) else None
 
+    def of_others(self, own: set[str]) -> list[Claim]:
+        """The active claims but these identities'. One in another clone is another's, whatever its name."""
+        return [claim for claim in self.active() if claim.haid not in own or claim.fields.get("elsewhere")]
+
     def holds(self, haid: str) -> bool:
         """Whether it has a claim, even an expired one that can still be renewed."""
         return self._load(claim_name(haid)) is not None
 
     def is_active(self, claim: Claim) -> bool:
         """Whether it is still valid: until it expires, and beyond that while its holder's session is alive."""
-        return self.planning.clock() < claim.ends or self.bindings.living(claim.haid)
+        there = bool(claim.fields.get("elsewhere"))
+        return self.planning.clock() < claim.ends or not there and self.bindings.living(claim.haid)
 
     def unseen(self) -> list[str]:
         """Why others' claims cannot be seen, or not all of them; empty when they can."""
         self.restore()
         found = [why] if (why := self.planning.blind()) else []
+        found += self.store.clones.unread()
         return [*found, *(f"{path} is not a claim that can be read" for path in self.broken())]
 
     def restore(self) -> None:
@@ -303,7 +339,7 @@ class Claims:
         self, own: set[str], wanted: Iterable[Surface], *, shared: bool = False, most: int | None = None
     ) -> list[Overlap]:
         """The same for a caller that acts under several identities."""
-        others = [claim for claim in self.active() if claim.haid not in own]
+        others = self.of_others(own)
         found = Held(others, shared=shared).overlaps(wanted) if others else []
         return self.met(self.without_neighbours(own, found)[:most])
 

@@ -243,7 +243,7 @@ class Guarded:
 
     def _others(self) -> list[Claim]:
         own = self.claims.bindings.family(self.haid)
-        return [claim for claim in self.claims.active() if claim.haid not in own]
+        return self.claims.of_others(own)
 
     def _surfaces(self, paths: Iterable[str]) -> list[Surface]:
         return [one for path in paths for one in self.claims.surfaces_at(os.path.join(self.cwd, path))]

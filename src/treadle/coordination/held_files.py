@@ -46,7 +46,7 @@ class HeldFiles:
         self._path = self._call_path(haid)
 
     def others(self) -> list[Claim]:
-        return [claim for claim in self._claims.active() if claim.haid not in self._own]
+        return self._claims.of_others(self._own)
 
     def begin(self, doubt: str = "") -> str:
         """A call begins. `doubt`: what speaks for its changing more than it shows. Returns why not everything can be

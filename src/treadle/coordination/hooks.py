@@ -1,11 +1,12 @@
 """The claims guard in git: pre-commit, pre-push and pre-receive hooks refuse changes under another's claim."""
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from treadle.coordination import changes, repository
+from treadle.coordination.claim import is_proved
 from treadle.coordination.claims import Claims, Collision, Overlap
-from treadle.coordination.identity import checked, human_of, root_of, slug
+from treadle.coordination.identity import root_of
 from treadle.coordination.planning import Planning
 from treadle.coordination.repository import HOOK_MARK, LEGACY, SERVER_HOOK, hook_text, is_legacy, is_ours
 from treadle.coordination.repository import HOOKS as HOOKS
@@ -37,13 +38,14 @@ def ledgers(project: str, clones: Sequence[str]) -> list[Claims]:
     return found
 
 
-def judge_push(project: str, clones: Sequence[str], refs: Iterable[str]) -> None:
-    """Raises Collision for a push of what others hold, and Denied where that cannot be seen.
+def judge_push(project: str, clones: Sequence[str], refs: Iterable[str], given: Sequence[str] = ()) -> None:
+    """Raises Collision for a push of what is held, and Denied where that cannot be seen.
 
-    `refs`: the lines that git gives to pre-receive.
+    `refs`: the lines that git gives to pre-receive. `given`: the push's options; who holds something proves it by one.
+    What a commit says of its author proves nothing.
     """
     try:
-        made = [one for line in refs for one in _received(project, line.split())]
+        files = [name for line in refs for name in _received(project, line.split())]
         counted = ledgers(project, clones)
     except TreadleError as error:
         raise Denied(f"what others hold cannot be seen: {error.message}") from error
@@ -51,31 +53,26 @@ def judge_push(project: str, clones: Sequence[str], refs: Iterable[str]) -> None
     for claims in counted:
         if unseen := claims.unseen():
             raise Denied(f"what others hold cannot be seen: {'; '.join(unseen)}")
-        for by, author, files in made:
-            met = changes.overlaps(claims, by, files)
-            found += [overlap for overlap in met if by != "" or not _is_persons_own(overlap, author)]
+        own = {claim.haid for claim in claims.active() if is_proved(claim, given) and not claim.fields.get("unproved")}
+        found += [one for one in changes.overlaps(claims, own, files) if not is_proved(one.claim, given)]
     if found:
         raise Collision(found, "push")
 
 
-def _is_persons_own(overlap: Overlap, author: str) -> bool:
-    """Whether an unsigned commit is by the person who holds the file; what their agents hold is not theirs."""
-    holder = overlap.claim.haid
-    return holder == root_of(holder) and human_of(holder) == slug(author.partition("@")[0])
+def pushed_with(environment: Mapping[str, str]) -> list[str]:
+    """The options of the push that a hook judges."""
+    count = environment.get("GIT_PUSH_OPTION_COUNT", "")
+    numbers = range(int(count)) if count.isdecimal() else ()
+    return [environment.get(f"GIT_PUSH_OPTION_{number}", "") for number in numbers]
 
 
-def _received(project: str, ref: list[str]) -> list[tuple[str, str, list[str]]]:
-    """For each new commit: the identity that signed it, or "", its author's address, and the files that it changed."""
+def _received(project: str, ref: list[str]) -> list[str]:
+    """The files that new commits change."""
     if len(ref) != 3 or not ref[1].strip("0"):
         return []  # a branch is deleted: nothing is changed
     env = {name: os.environ[name] for name in QUARANTINE if name in os.environ}
     listed = changes.read(project, "rev-list", ref[1], "--not", "--all", "--", env=env)
-    if not listed:
-        return []
-    asked = ("log", "--no-show-signature", "--no-walk=unsorted", "--stdin", "--format=%ae")
-    authors = changes.read(project, *asked, stdin=listed, env=env).decode(errors="replace").splitlines()
-    made = changes.made_in(project, listed, env)
-    return [(checked(by) if by else "", author, files) for (by, files), author in zip(made, authors, strict=True)]
+    return [name for _, files in changes.made_in(project, listed, env) for name in files]
 
 
 # The claims guard in git: a pre-commit and a pre-push hook that refuse changes under another agent's claim.
@@ -124,6 +121,7 @@ def install_server(project: str, clones: Iterable[str]) -> str:
 
     places = [os.path.realpath(clone) for clone in clones]
     ledgers(project, places)
+    changes.read(project, "config", "--local", "receive.advertisePushOptions", "true")
     (path,) = _beside(_directory(project), "block", (SERVER_HOOK,), " ".join(map(shlex.quote, places)))
     return path
 

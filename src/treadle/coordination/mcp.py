@@ -146,7 +146,7 @@ def _make_claim(
 ) -> dict[str, Any]:
     ttl = None if ttl_minutes is None else int(ttl_minutes)
     _check_text(task, *surfaces)
-    first = not claims.planning.claimed()
+    first = not os.path.isdir(claims.directory)
     claim = claims.claim(haid, surfaces, f"{task} (via heimdall-ledger-mcp:{haid})", ttl)
     answer = {
         "result": f"claimed {len(set(surfaces))} surface(s) for {haid} until {claim.expires_at}",
@@ -252,6 +252,7 @@ def _signed(haid: str) -> str:
 def _heartbeat(claims: Claims, haid: str) -> dict[str, Any]:
     claims.agents.heartbeat(haid)
     claim = claims.heartbeat(haid) if claims.holds(haid) else None
+    claims.publish()
     return {"claim": claim.as_json() if claim else None}
 
 

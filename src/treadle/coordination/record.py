@@ -48,19 +48,29 @@ class SeenClones:
     @property
     def remote(self) -> str:
         """Through which remote claims are shared; empty where they are not."""
-        return str(self._read().get("remote", ""))
+        return str(self.read().get("remote", ""))
 
     def claims(self) -> dict[str, dict[str, Any]]:
-        found: dict[str, dict[str, Any]] = self._read().get("claims", {})
-        return {name: {**fields, "elsewhere": True} for name, fields in found.items()}
+        """By the name of the clone and the claim's in it: two clones may have the same identity."""
+        found: dict[str, dict[str, Any]] = self.read().get("clones", {})
+        return {
+            f"{clone}/{name}": {**fields, "elsewhere": True}
+            for clone, theirs in found.items()
+            for name, fields in theirs.items()
+        }
+
+    def unread(self) -> list[str]:
+        """Clones that told something which is not a list of claims, so that what they hold now is unknown."""
+        return [f"what clone {name} told of its claims cannot be read" for name in self.read().get("unread", ())]
 
     def age(self) -> str:
         """How old that is, for people; empty where nothing is shared."""
-        seen = self._read()
+        seen = self.read()
         ago = f"{max(0, int(self._planning.clock() - seen['at']))} s ago" if seen.get("at") else "never"
         return f"claims of other clones were last read from {seen['remote']}: {ago}" if seen else ""
 
-    def _read(self) -> dict[str, Any]:
+    def read(self) -> dict[str, Any]:
+        """The whole of it; empty where nothing is shared."""
         try:
             return SEEN.load_whole(self.path) or {}
         except (Damaged, TreadleError):
@@ -86,12 +96,15 @@ class ClaimStore:
         """The fields of a claim; None when there is none of this name. Raises ValueError when that is not a claim."""
         if (own := self._own().get(name)) is not None:
             return dict(own["fields"])
+        if "/" in name:
+            return self.clones.claims().get(name)
         text = _text(os.path.join(self.directory, name))
         if text is None:
-            return self.clones.claims().get(name)
+            return None
         fields = loads(text)
         if not isinstance(fields, dict):
             raise ValueError("not an object")
+        fields.pop("elsewhere", None)
         return {**fields, "unproved": True} if self._path and self._recorded() else fields
 
     def own(self) -> dict[str, dict[str, Any]]:

@@ -106,6 +106,8 @@ class Remote:
 class RemoteBranch:
     """One branch of a remote, as seen and moved from a store of ours."""
 
+    tries, seconds = TRIES, LONG
+
     def __init__(self, remote: Remote, branch: str, store: Store) -> None:
         if not REF.fullmatch(f"refs/heads/{branch}"):
             raise WorkspaceError(f"{branch!r} is not the name of a branch")
@@ -163,14 +165,14 @@ class RemoteBranch:
         self.store.set_ref(ours, commit)
         force = "--force" if lease is None else f"--force-with-lease={ref}:{lease}"
         words = ("push", *_PUSH, force, "--end-of-options", self.remote.pushed, f"{ours}:{ref}")
-        for number in range(1, TRIES + 1):
+        for number in range(1, self.tries + 1):
             done = self._run(*words)
             why = _refusal(done)
             if done.code == 0:
                 return
             if any(word in why for word in _STALE):
                 raise BranchMoved(f"{ref} of {self.remote.name} is no longer at {(lease or '')[:12]}")
-            if any(word in why for word in _BUSY) and number < TRIES:
+            if any(word in why for word in _BUSY) and number < self.tries:
                 time.sleep(PAUSE * number)  # another push at the same moment, or a lock that stays
                 continue
             if why and _BROKEN not in why:
@@ -190,15 +192,15 @@ class RemoteBranch:
     def _run(self, *words: str) -> Finished:
         given = {name: value for name in _INHERITED if (value := os.environ.get(name))}
         env = {**FETCHING, "SSH_ASKPASS_REQUIRE": "never", **_TRUSTED, **given}
-        return self.store.git(*words, lent=True, env=env, check=False, timeout=LONG, persons=True)
+        return self.store.git(*words, lent=True, env=env, check=False, timeout=self.seconds, persons=True)
 
     def _ask(self, *words: str, fine: tuple[int, ...] = ()) -> Finished:
         """Run a command that only reads, and once more when the other side cannot be reached."""
-        for number in range(1, TRIES + 1):
+        for number in range(1, self.tries + 1):
             done = self._run(*words)
             if done.code in (0, *fine):
                 return done
-            if number < TRIES:
+            if number < self.tries:
                 time.sleep(PAUSE * number)
         raise RemoteAway(f"{self.remote.name} cannot be read: {self._complaint(done)}")
 

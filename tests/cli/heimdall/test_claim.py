@@ -218,5 +218,5 @@ def test_a_shared_remote_refuses_what_is_held_in_a_clone(heimdall: Run, project:
     line = f"{before} {git(project, 'rev-parse', 'HEAD')} refs/heads/main\n"
     refused = heimdall("claim", "guard", "pre-receive", str(project), stdin=line, cwd=remote)
     assert refused.returncode == 3 and f"cannot push what {ANN}/coder holds" in refused.stderr
-    assert 'must be signed: git commit --trailer "$(heimdall-haid trailer)"' in refused.stderr
+    assert 'prove it: git push -o "$(heimdall-claim proof)"' in refused.stderr
     assert heimdall("claim", "guard", "pre-receive", str(project), stdin="", cwd=remote).returncode == 0

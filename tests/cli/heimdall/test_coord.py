@@ -86,9 +86,14 @@ def test_a_write_to_what_another_holds_is_refused_and_any_other_goes_on_without_
     assert heimdall("hook", "claude", stdin=call(project)).stdout == ""
 
 
-def test_what_is_no_call_goes_on_and_says_why(heimdall: Run) -> None:
-    done = heimdall("hook", "claude", stdin="{")
-    assert (done.returncode, done.stdout) == (0, "") and "not JSON" in done.stderr
+@pytest.mark.parametrize("given", ["{", "[]", "", "[" * 100_000])
+def test_what_is_no_call_is_refused_where_somebody_claims_and_else_goes_on(heimdall: Run, given: str) -> None:
+    done = heimdall("hook", "claude", stdin=given)
+    assert (done.returncode, done.stdout) == (0, "")
+    heimdall("claim", "claim", "docs", "--task", "T", HEIMDALL_HAID="haid:bob.box-0002")
+    for program in ("claude", "cursor"):
+        done = heimdall("hook", program, stdin=given)
+        assert done.returncode == 0 and '"deny"' in done.stdout and "could not be checked" in done.stdout
 
 
 def test_a_look_that_takes_too_long_refuses_the_write(

@@ -1,5 +1,6 @@
 """heimdall-claim: who may change what in a repository, and for how long; treadle coord allow: an exception, once"""
 
+import os
 import sys
 from collections.abc import Callable
 
@@ -36,6 +37,8 @@ def allow_command(args: Arguments) -> int:
 
 WAIT_SECONDS = 0.2
 """Seconds between two looks of a wait."""
+ASK_SECONDS = 15.0
+"""The same, at what other clones hold."""
 
 
 CLAIM_HELP = """heimdall-claim: who may change what in a repository, and for how long
@@ -62,6 +65,8 @@ heimdall-claim guard install [--mode block|warn] | uninstall | status [--json]
     In an agent's session this, --force and another session's identity need a code from `treadle coord allow`.
 heimdall-claim guard install --server [CLONE...]
     in a shared remote: refuse pushes of what is held in these clones on this machine, or in its own heimdall/
+heimdall-claim proof [--haid H]
+    a code for such a remote that a push is its holder's: git push -o "$(heimdall-claim proof)"; the next replaces it
 heimdall-claim share REMOTE | off | now
     exchange claims with the other clones of this repository that share them through REMOTE (ref refs/heimdall/claims);
     check, claim and release do it, and `check` says how old what is known of the others is
@@ -88,7 +93,7 @@ def _claim(claims: Claims, args: Arguments) -> int:
     haid = _caller(claims, args, enter=True)
     shared = "--shared" in args.flags
     task = args.need("--task")
-    first = not claims.planning.claimed()
+    first = not os.path.isdir(claims.directory)
     claims.session = bindings.session(claims.planning)
     made = claims.claim(haid, args.rest, task, int(ttl) if ttl else None, shared=shared)
     asked = list(dict.fromkeys(args.rest))
@@ -143,6 +148,8 @@ def _wait(claims: Claims, args: Arguments) -> int:
     haid = _caller(claims, args, enter=True)
     until, announced = time.monotonic() + int(seconds), False
     wanted = [Surface(text, claims.top) for text in args.rest]
+    asked = time.monotonic()
+    claims.publish()
     while found := _held_or_written(Claims(claims.planning, claims.top), haid, wanted):
         if not announced:
             claims.waits.put(haid, args.rest, "waits", [overlap.claim.haid for overlap in found])
@@ -151,6 +158,9 @@ def _wait(claims: Claims, args: Arguments) -> int:
         if time.monotonic() >= until:
             raise Collision(found)
         time.sleep(WAIT_SECONDS)
+        if time.monotonic() - asked > ASK_SECONDS:
+            claims.share()
+            asked = time.monotonic()
     claims.waits.drop(haid)
     out(f"free: {' '.join(map(one_line, args.rest))}")
     return 0
@@ -171,6 +181,7 @@ def _heartbeat(claims: Claims, args: Arguments) -> int:
     except NotFound as error:
         err(f"heimdall-claim: {error}")
         return 2
+    claims.publish()
     out(f"heartbeat {haid} (expires_at {claim.expires_at})")
     out(f"held: {' '.join(map(one_line, claim.texts))}")
     _tell_of_waits(claims, haid)
@@ -179,7 +190,7 @@ def _heartbeat(claims: Claims, args: Arguments) -> int:
 
 def _check(claims: Claims, args: Arguments) -> int:
     haid = checked(args.get("--haid") or _caller(claims, args))
-    claims.share()
+    claims.publish()
     if age := claims.store.clones.age():
         err(age if not claims.unreported else f"{age}; {claims.unreported}")
     if "--diff" in args.flags:
@@ -198,7 +209,7 @@ def _diff(claims: Claims, haid: str, rest: list[str]) -> list[Overlap]:
     if len(rest) > 1:
         raise UsageError("expected one range of commits after --diff")
     if not rest:
-        found = changes.overlaps(claims, haid, changes.uncommitted(project))
+        found = changes.overlaps(claims, claims.bindings.family(haid), changes.uncommitted(project))
     else:
         revisions = rest[0] if ".." in rest[0] else f"{rest[0]}..HEAD"
         found = changes.check_commits(claims, haid, changes.commits(project, revisions))
@@ -209,7 +220,7 @@ def _diff(claims: Claims, haid: str, rest: list[str]) -> list[Overlap]:
 def _verdict(claims: Claims, found: list[Overlap], args: Arguments) -> int:
     """Say "clear" only when all could be checked: exit 2 when a file or the directory of claims was unreadable."""
     unseen = claims.unseen()
-    fresh = not unseen and not claims.planning.claimed() and not claims.store.clones.remote
+    fresh = not unseen and not claims.planning.claimed()
     if fresh:
         why = "no claims were ever made in this clone, and those of other clones are not seen"
         unseen = [f"{claims.planning.live} is not there: {why}"] if "--diff" in args.flags and args.rest else []
@@ -246,14 +257,27 @@ def _list(claims: Claims, args: Arguments) -> int:
     return 0
 
 
+def _proof(claims: Claims, args: Arguments) -> int:
+    haid = checked(args.get("--haid") or _caller(claims, args))
+    bindings.check_own(claims.planning, haid)
+    out(claims.prove(haid))
+    if claims.unreported:
+        err(f"warning: {claims.unreported}")
+    return 0
+
+
 def _share(claims: Claims, args: Arguments) -> int:
     (what,) = args.exactly(1, "a remote, off or now")
-    from treadle.coordination.clones import Clones
-
     if what != "now":
         bindings.require(claims.planning, "decide with whom claims are shared")
+        from treadle.coordination.clones import Clones
+
+        if what == "off":
+            claims.publish(withdrawn=True)
+            if claims.unreported:
+                err(f"warning: {claims.unreported}; they see this clone's claims until those end")
         Clones(claims.planning).turn("" if what == "off" else what)
-    claims.share()
+    claims.publish()
     out(claims.store.clones.age() or "claims are not shared with other clones")
     if claims.unreported:
         err(f"warning: {claims.unreported}")
@@ -355,11 +379,11 @@ def _server_guard(claims: Claims, what: str, clones: list[str]) -> int:
         out(f"installed {hooks.install_server(project, clones)} (block)")
         return 0
     try:
-        hooks.judge_push(project, clones, sys.stdin.read().splitlines())
+        hooks.judge_push(project, clones, sys.stdin.read().splitlines(), hooks.pushed_with(os.environ))
         return 0
     except Collision as collision:
         err(collision.message)
-        err('  commits of what you hold must be signed: git commit --trailer "$(heimdall-haid trailer)"')
+        err('  if you are the holder, prove it: git push -o "$(heimdall-claim proof)"')
         return 3
 
 
@@ -368,6 +392,8 @@ def _hook(claims: Claims, args: Arguments, hook: str, mode: str) -> int:
     from treadle.coordination import hooks
 
     lines = sys.stdin.read().splitlines() if hook == "pre-push" else []
+    if hook == "pre-push":
+        claims.publish()
     try:
         for overlap in hooks.judge(claims, hook, haid, mode, hooks.changed(claims.planning.project, hook, lines)):
             err(f"warning: {overlap}")
@@ -409,6 +435,7 @@ _COMMANDS: dict[str, Callable[[Claims, Arguments], int]] = {
     "reap": _reap,
     "guard": _guard,
     "leases": _leases,
+    "proof": _proof,
     "share": _share,
     "radar": _radar,
 }

@@ -4,6 +4,7 @@ import signal
 import sys
 
 from treadle.cli.heimdall.table import Arguments, UsageError, err, out, small
+from treadle.coordination.planning import Planning
 from treadle.coordination.pretool import PROGRAMS, HookAnswer, OutsideCall, answer, judge
 from treadle.errors import LocalError, TreadleError
 from treadle.wire.common.jsontext import dumps, loads
@@ -35,31 +36,47 @@ def run_hook(
     args = Arguments(arguments)
     if len(args.rest) != 1 or args.rest[0] not in PROGRAMS:
         raise UsageError(f"expected one of {', '.join(PROGRAMS)}")
-    program = args.rest[0]
-    try:
-        call_data = loads(given)
-    except ValueError as error:
-        err(f"treadle coord hook: what came in is not JSON: {error}")
-        return 0
-    call = OutsideCall(program, call_data if isinstance(call_data, dict) else {})
-    call.staged, call.project = staged, top or call.cwd
+    program, call = args.rest[0], None
     before = signal.signal(signal.SIGALRM, _late)
     signal.alarm(SECONDS)
     try:
+        call = _call(program, given)
+        call.staged, call.project = staged, top or call.cwd
         if failed:
             raise LocalError(failed)
         found = judge(call)
-    except (TreadleError, _Late) as error:
-        acts = bool(call.writes() or call.does.command)
-        why = f"the claims of others could not be checked: {error}" if acts else ""
-        found = HookAnswer(note=why) if call.is_over else HookAnswer(why)
+    except Exception as error:  # whatever it is: a program lets the call go on when its hook fails
+        found = _unchecked(call, error)
     finally:
         signal.alarm(0)
         signal.signal(signal.SIGALRM, before)
-    call_data = answer(program, call.event, found)
-    if call_data is not None:
-        out(dumps(call_data))
+    output = answer(program, call.event if call else "PreToolUse", found)
+    if output is not None:
+        out(dumps(output))
     return 0
+
+
+def _call(program: str, given: bytes) -> OutsideCall:
+    try:
+        found = loads(given)
+    except (ValueError, RecursionError) as error:
+        raise LocalError(f"what came in is not JSON: {error}") from error
+    if not isinstance(found, dict):
+        raise LocalError("what came in is not JSON of a tool call")
+    return OutsideCall(program, found)
+
+
+def _unchecked(call: OutsideCall | None, error: Exception) -> HookAnswer:
+    """The answer where a call could not be judged: refused if it may change something that others hold."""
+    known = isinstance(error, TreadleError | _Late)
+    why = f"the claims of others could not be checked: {error if known else f'{type(error).__name__}: {error}'}"
+    if call is None:
+        if Planning().claimed():
+            return HookAnswer(why)
+        err(f"treadle coord hook: {error}")
+        return HookAnswer()
+    acts = call.writes() or call.does.command or call.does.mentioned(call.cwd)
+    return HookAnswer(note=why) if acts and call.is_over else HookAnswer(why if acts else "")
 
 
 class _Late(Exception):

@@ -30,6 +30,7 @@ ALLOWED: dict[str, dict[str, tuple[str, str]]] = {
         "list": ("", "--json"),
         "who": ("", "--json"),
         "show": ("--haid", "--json"),
+        "proof": ("", ""),
         "reap": ("", ""),
     },
     "haid": {
