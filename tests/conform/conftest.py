@@ -17,7 +17,6 @@ OURS = {
     "mcp": ("treadle", "mcp"),
     "ledger": ("heimdall-ledger-mcp",),
     "terminal": ("treadle",),
-    "a2a": ("treadle", "a2a", "--model", "openai:conform", "--no-token", "--port", "{port}"),
 }
 
 

@@ -126,7 +126,7 @@ def test_a_host_may_say_who_its_client_is_and_a_person_has_no_role(
 
 
 def test_a_server_of_live_state_offers_what_leaves_the_worktree_alone(planning: Planning) -> None:
-    server = Server(planning, live=True, remote=True, identity="haid:ann.box-0001/native")
+    server = Server(planning, live=True, identity="haid:ann.box-0001/native")
     try:
         server.handle("initialize", {"protocolVersion": "2025-11-25", "clientInfo": {"name": "x", "version": "2"}})
         named = {tool["name"] for tool in server.handle("tools/list", {})["tools"]}

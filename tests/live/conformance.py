@@ -2,8 +2,7 @@
 
 Rows of programs that were not run stay as they are. Programs that must be built first are given by a variable:
 HEDDLE, ABP_HOSTS, SUPERX and HM are paths to `heddle-headless`, to the `hosts` folder of agent-backplane, to superx and
-to heimdall's `hm`; MCP_SERVERS is the folder of programs with the protocol's own example servers; A2A_SDK is
-the address of an agent that the Python SDK of A2A serves.
+to heimdall's `hm`; MCP_SERVERS is the folder of programs with the protocol's own example servers.
 """
 
 import asyncio
@@ -36,8 +35,6 @@ def programs() -> dict[tuple[str, str], str]:
         found["sidecar", "agent-backplane's python host"] = f"python3 {hosts}/python/host.py"
     if superx := os.environ.get("SUPERX"):
         found["ledger", "superx"] = f"{superx}/bin/heimdall-ledger-mcp"
-    if sdk := os.environ.get("A2A_SDK"):
-        found["a2a", "a2a-sdk's server"] = sdk
     if servers := os.environ.get("MCP_SERVERS"):
         for name in ("everything", "filesystem /tmp", "memory"):
             found["mcp", f"server-{name.split()[0]}"] = f"{servers}/mcp-server-{name}"

@@ -1,6 +1,6 @@
 """An agent's question in plain words: what must be decided, why it is asked, and what an edit would change.
 
-The chat, the page, a phone and `treadle top` all show it like this; `Asked.text` keeps the original text.
+The chat, the page and a phone all show it like this; `Asked.text` keeps the original text.
 """
 
 import os

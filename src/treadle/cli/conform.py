@@ -15,7 +15,7 @@ from treadle.conform.report import as_data, counts, junit, summary, table
 from treadle.io.files import write_atomic
 from treadle.io.process.loop import run_async
 
-PROTOCOLS = ("worker", "sidecar", "oneshot", "acp", "mcp", "ledger", "terminal", "a2a")
+PROTOCOLS = ("worker", "sidecar", "oneshot", "acp", "mcp", "ledger", "terminal")
 MARKS = {"kept": ("ok", "green"), "broken": ("NO", "red"), "untried": ("--", "yellow")}
 
 
@@ -47,8 +47,6 @@ def conform(
       treadle conform worker -- treadle-worker
       treadle conform worker -- ./my-worker --flag
       treadle conform worker --against "heddle-headless" --junit out.xml -- ./my-worker
-      treadle conform a2a -- ./my-agent --port {port}
-      treadle conform a2a -- https://agent.example
 
     The program is started anew for each clause, in an empty directory, and pointed at a scripted model by the usual
     variables (OPENAI_BASE_URL, ANTHROPIC_BASE_URL, HEDDLE_BASE_URL, ...), so no key is needed and nothing is paid.
@@ -103,8 +101,6 @@ def _variables(given: Sequence[str]) -> dict[str, str]:
 
 def _absolute(words: Sequence[str]) -> tuple[str, ...]:
     """The program is started in another directory: a path to it, or to its script, is made absolute."""
-    if words[0].startswith(("http://", "https://")):
-        return tuple(words)
     if shutil.which(words[0]) is None:
         raise click.UsageError(f"there is no program {words[0]}: is it installed and on PATH?")
     return tuple(os.path.abspath(word) if os.sep in word and os.path.exists(word) else word for word in words)

@@ -102,10 +102,6 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
             "treadle.cli.serve:serve",
             "Serve the page and the HTTP interface: watch and steer the fleet and the terminals from a browser.",
         ),
-        "top": (
-            "treadle.cli.fleet.terminals:top",
-            "Watch the fleet: who needs you, what works, waits, is done; answer, say something, cancel.",
-        ),
     },
     "Share a repository": {
         "coord": (
@@ -168,6 +164,7 @@ FORMER: dict[str, str] = {
     "git list": "gc git --dry-run",
     "git drop": "gc git:SESSION",
     "man": "COMMAND --help",
+    "top": "fleet ls --watch",
 }
 """Former names of commands, and what they are now. One whose arguments were others is refused and not forwarded."""
 

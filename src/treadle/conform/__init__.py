@@ -3,7 +3,7 @@
 Words:
     kit        the clauses of one protocol, with the specification that they are taken from
     clause     one sentence of the specification, its section, and a conversation that shows whether it is kept
-    candidate  the program under test: a command, or an address
+    candidate  the program under test: a command
     ruling     what came of a clause: kept, broken or untried, with what was seen
 
 Flow: `kit.judge` tries the clauses one after the other. Each starts the candidate anew in an empty directory, pointed
@@ -11,7 +11,7 @@ at a scripted model (`treadle.testing.server`), speaks to it (`lines`, `rpc`) an
 `report` makes text, JSON, JUnit or a table of several programs of the rulings.
 
     worker, sidecar, oneshot, terminal, ledger    the protocols of the specifications that this product implements
-    acp, mcp, a2a                                 protocols of others
+    acp, mcp                                      protocols of others
 
 Promises, and who keeps each:
     A program is judged only by what it writes and how it ends.                                 lines

@@ -499,11 +499,10 @@ class Server:
         planning: Planning,
         *,
         extended: bool = False,
-        remote: bool = False,
         identity: str = "",
         live: bool = False,
     ) -> None:
-        """`remote`: the client is not the program that started this process. `identity`: who it is, whatever it says.
+        """`identity`: who the client is, whatever it says.
         `live`: it is offered only the tools that leave the records in the worktree alone.
         """
         self.planning = planning
@@ -513,8 +512,8 @@ class Server:
         self.version = EXTENDED_VERSION if extended else VERSION
         self.client = "mcp-client"
         self.client_version = ""
-        self.bindings = IdentityBindings(planning, current(planning.project), remote=remote)
-        declared = "" if remote else os.environ.get("HEIMDALL_HAID", "")
+        self.bindings = IdentityBindings(planning, current(planning.project))
+        declared = os.environ.get("HEIMDALL_HAID", "")
         self._declared = identity or (checked(declared) if "/" in declared else "")
         """The identity that the host declares. With a role, it acts under that, also in its shells and git hooks."""
         self._given = bool(identity)
@@ -524,7 +523,6 @@ class Server:
         found = repository.find(planning.project)
         self.claims = Claims(planning, found.top if found else planning.project)
         self._seen: dict[str, float] = {}
-        self._remote = remote
         self._revision = revisions.REVISIONS[0]
         self._resources = Resources(self.claims, live=live)
         self._subscribed: dict[str, tuple[int, ...]] = {}
@@ -580,8 +578,8 @@ class Server:
         return {}
 
     def _notifies(self) -> bool:
-        """Whether the client can be sent something unasked: there is no stream for that over HTTP."""
-        return not self._remote and self._revision in revisions.REVISIONS[1:]
+        """Whether the client can be sent something unasked."""
+        return self._revision in revisions.REVISIONS[1:]
 
     def _offered(self) -> dict[str, Any]:
         if self._revision == revisions.REVISIONS[0]:

@@ -31,7 +31,7 @@ EXIT = FileRecord(dict[str, Any], format=1, sync=False, decode=plain_object, enc
 """How a terminal ended."""
 START = FileRecord(dict[str, Any], format=1, decode=plain_object, encode=plain_text)
 """How a terminal was started, for as long as it runs: what is left of it can be restored."""
-NOT_STORED = ("id", "directory", "state_file", "env", "record")
+NOT_STORED = ("id", "directory", "state_file", "env")
 """Settings that are made anew. The values of `env` may be secrets; a recording would be overwritten."""
 
 

@@ -43,7 +43,6 @@ class TerminalSettings:
         self.term = ""
         self.linger = 3.0
         self.resize_policy = "latest"
-        self.record = ""
         self.notify = ""
         self.state_file = ""
         self.log_file = ""

@@ -32,10 +32,6 @@ from treadle.terminal.states import LATE, WAITING
 from treadle.wire.common.jsontext import timestamp
 from treadle.wire.terminal import frames as wire
 
-if TYPE_CHECKING:
-    from treadle.terminal.viewers.record import CastRecorder
-
-
 # When to check the program's state, and who is informed: clients, the summary for lists, and the person's command.
 
 if TYPE_CHECKING:
@@ -185,7 +181,6 @@ class Supervisor:
         self.history = Rotated(place.out, OUTPUT_MAX)
         self.scrollback = Scrollback(settings.scrollback_bytes, BACKLOG)
         self.watch = Watch(settings, now_ms(), settings.state_file)
-        self.recorder: CastRecorder | None = None
         self.size = (settings.cols, settings.rows)
         self.sizes = [(0, *self.size)]  # each with the output offset from which it applies
         self.started = time.time()
@@ -215,10 +210,6 @@ class Supervisor:
         """Start the program. The socket exists already, and those who connect are served once the program runs."""
         set_title(f"{TITLE}{self.settings.id}")
         settings = self.settings
-        if settings.record:
-            from treadle.terminal.viewers.record import CastRecorder
-
-            self.recorder = CastRecorder(settings, time.monotonic())
         waiting = signals.pipe((signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD, signal.SIGUSR1))
         self.loop.watch(waiting, READ, lambda events: self._signalled(signals.drain(waiting)))
         self._tree = self._reaper.start(
@@ -312,13 +303,11 @@ class Supervisor:
     def _output(self, data: bytes) -> None:
         if self.exit_frame is not None:
             return  # nothing follows EXIT; the one who still writes has outlived the program
-        self.last_output = now = time.monotonic()
+        self.last_output = time.monotonic()
         self.clients.output(data)
         if self.code is None and not self.held and self.clients.lagging():
             self._hold()
         self.history.write(data)
-        if self.recorder:
-            self.recorder.output(data, now)
         if answers := self.lookout.output(data):
             self.type(answers)
 
@@ -383,8 +372,6 @@ class Supervisor:
         self.size = (cols, rows)
         self.sizes.append((self.scrollback.end, cols, rows))
         del self.sizes[:-1000]
-        if self.recorder:
-            self.recorder.resize(cols, rows, time.monotonic())
         self.watch.resized(cols, rows)
         self.clients.tell(wire.WANT_SIZES, wire.Size(cols, rows))
 
@@ -500,8 +487,6 @@ class Supervisor:
         self.loop.cancel("drain")
         self.watch.died(now_ms())
         self._keep_exit()
-        if self.recorder:
-            self.recorder.close(self.code, time.monotonic())
         self.exit_frame = wire.encode(wire.Exit(self.code))
         self.log("info", "exited", code=self.code, bytes_not_logged=self.history.lost)
         self.look()

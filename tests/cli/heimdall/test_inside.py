@@ -15,7 +15,6 @@ import pytest
 
 from tests.coordination.conftest import git
 from treadle.cli.heimdall import inside
-from treadle.cli.heimdall.table import UsageError
 from treadle.coordination import relay
 from treadle.coordination.relay import LARGEST, LISTENING, answer
 from treadle.errors import ConfigError, TreadleError
@@ -47,11 +46,6 @@ def test_input_without_end_is_not_passed_out(project: Path, monkeypatch: pytest.
     given(monkeypatch, b"x" * LARGEST)
     with pytest.raises(ConfigError, match="MiB, which is not passed out"):
         inside.relay("validate", [], str(project))
-
-
-def test_the_ledger_server_does_not_listen_on_a_port_inside(project: Path) -> None:
-    with pytest.raises(UsageError, match="standard input and output only"):
-        inside.relay("ledger-mcp", ["--http"], str(project))
 
 
 class Outside:

@@ -9,7 +9,7 @@ import os
 import select
 import sys
 
-from treadle.cli.heimdall.table import UsageError, find
+from treadle.cli.heimdall.table import find
 from treadle.coordination.relay import LARGEST, LISTENING, RelayRequest, ask, connect, line_from, parse_answer
 from treadle.coordination.repository import sealed_top
 from treadle.errors import ConfigError, TreadleError
@@ -74,8 +74,6 @@ def _changed(name: str, arguments: list[str], stdin: bytes) -> list[Made] | None
 def _serve(arguments: list[str], top: str) -> int:
     """The ledger server: from its answer on, both directions are passed through."""
     args = find("ledger-mcp").read(arguments)
-    if "--http" in args.flags:
-        raise UsageError("inside a sandbox the server speaks on standard input and output only")
     asked = sealed_top(args.get("--project") or None) or top
     with connect(RelayRequest(asked, "ledger-mcp", ["--extended"] if "--extended" in args.flags else [])) as there:
         if (line := line_from(there)) != LISTENING:

@@ -28,7 +28,6 @@ TEXT = {
     "--session-env-var": "session_env_var",
     "--log-file": "log_file",
     "--log-level": "log_level",
-    "--record": "record",
     "--notify": "notify",
     "--resize": "resize_policy",
     "--term": "term",
@@ -73,7 +72,6 @@ Starts it in the background and attaches to it; Ctrl-\\ detaches, and it goes on
   --resize POLICY       whose size counts: latest, smallest, leader or fixed (latest)
   --notify COMMAND      run this in a shell when it starts to wait for a person, with TREADLE_ID, TREADLE_STATE,
                         TREADLE_MESSAGE and TREADLE_DIR set
-  --record FILE         record what is shown as an asciicast
   --linger SECONDS      how long to answer after it has ended (3)
   --own-pids            it and all that it starts have process ids of their own (a PID namespace, made by bwrap), so
                         that the kernel ends them even when all our processes are killed at once
@@ -388,12 +386,9 @@ def _started(where: str, command: str) -> str:
 
 # `treadle replay`.
 
-REPLAY_HELP = """Play a recording in this terminal, or a recorded run of an agent again.
+REPLAY_HELP = """Repeat a recorded run of an agent.
 
-    treadle replay FILE [--speed X] [--idle-limit SECONDS]
     treadle replay [RUN] [--in-place] [--json]
-
-A FILE is an asciicast 2 or 3; the exit code is the one that was recorded.
 
 A RUN was recorded by `treadle -p --agent NAME --record PROMPT`; without one, they are listed. The same agent does its
 work again in the same directory, and its model calls are answered from the record: none is paid for. The directory
@@ -403,31 +398,12 @@ the agent asks something else than it did are named; the exit code is then 1. Re
 """
 
 
-@small(REPLAY_HELP, "--speed --idle-limit", "--in-place --json")
+@small(REPLAY_HELP, "", "--in-place --json")
 def replay_command(given: Arguments) -> int:
-    from treadle.io.paths import state_dir
+    from treadle.cli.agents import replay
 
-    if not given.rest or os.path.isdir(os.path.join(state_dir(), "recordings", given.rest[0])):
-        from treadle.cli.agents import replay
-
-        run = given.exactly(1, "one run")[0] if given.rest else ""
-        return replay(run, in_place="--in-place" in given.flags, as_json="--json" in given.flags)
-    [path] = given.exactly(1, "one file")
-    from treadle.terminal.viewers.record import play
-
-    limit = given.number("--idle-limit", 0.0) if "--idle-limit" in given.values else None
-
-    def write(text: str) -> None:
-        sys.stdout.write(text)
-        sys.stdout.flush()
-
-    try:
-        return play(path, write, time.sleep, given.number("--speed", 1.0, least=0.001), limit)
-    finally:
-        if sys.stdout.isatty():
-            from treadle.terminal.sequences import RESET
-
-            sys.stdout.write(RESET.decode())
+    run = given.exactly(1, "one run")[0] if given.rest else ""
+    return replay(run, in_place="--in-place" in given.flags, as_json="--json" in given.flags)
 
 
 # `treadle share`.
@@ -488,7 +464,6 @@ def _make(name: str, seconds: float, as_json: bool) -> int:
 
 
 def _list(found: tuple[object, ...], as_json: bool) -> int:
-    import time
 
     from treadle.cli.terminal.status import span
 
