@@ -23,7 +23,7 @@ from treadle.agent.providers.script import parse
 from treadle.cli.arguments import TERMINAL
 from treadle.cli.heimdall.table import OF_TREADLE
 from treadle.cli.help import every
-from treadle.serve.api import openapi
+from treadle.serve import server as openapi
 from treadle.testing.formats import Play, anthropic, chat, gemini, responses
 from treadle.testing.wires import Pair
 from treadle.wire.sidecar import connection
@@ -199,10 +199,10 @@ REPLIES = [
 ]
 
 
-@pytest.mark.parametrize("form", [chat, responses, anthropic, gemini], ids=lambda form: form.__name__.split(".")[-1])
+@pytest.mark.parametrize("form", [chat, responses, anthropic, gemini], ids=lambda form: form.name)
 def test_a_reply_of_the_scripted_model_as_a_stream_and_as_a_document(form: Any) -> None:
     lines = []
     for toml in REPLIES:
         play = Play(reply=parse(f"reply=[{{{toml}}}]").reply[0], model="m", turn=1, id="1")
         lines += [f"# {toml}", *(event.decode().strip() for event in form.events(play)), json.dumps(form.whole(play))]
-    same(f"model/{form.__name__.split('.')[-1]}.txt", "\n".join(lines) + "\n")
+    same(f"model/{form.name}.txt", "\n".join(lines) + "\n")

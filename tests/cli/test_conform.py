@@ -57,7 +57,5 @@ def test_variables_have_a_value_and_programs_of_this_directory_whole_paths(
     (tmp_path / "mine").write_text("#!/bin/sh\n")
     (tmp_path / "mine").chmod(0o755)
     assert _absolute(["./mine", "mine", "./gone", "sh"]) == (str(tmp_path / "mine"), "mine", "./gone", "sh")
-    for url in ("http://x/y", "https://x/y"):
-        assert _absolute([url]) == (url,)
     with pytest.raises(UsageError, match="there is no program ./gone"):
         _absolute(["./gone"])

@@ -10,8 +10,23 @@ from pathlib import Path
 import pytest
 
 from tests.conform.conftest import OURS, clauses, kit
-from treadle.conform.kit import Broken, Candidate, Kit, Outcome, Ruling, Untried, asked, expect, integers, judge
-from treadle.conform.report import as_data, counts, junit, summary, table
+from treadle.conform.kit import (
+    Broken,
+    Candidate,
+    Kit,
+    Outcome,
+    Ruling,
+    Untried,
+    as_data,
+    asked,
+    counts,
+    expect,
+    integers,
+    judge,
+    junit,
+    summary,
+    table,
+)
 from treadle.errors import RemoteProtocolError
 
 SLEEPER = (sys.executable, "-c", "import sys; sys.stdin.read()")

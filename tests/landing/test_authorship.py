@@ -13,7 +13,7 @@ from tests.fleet.repositories import git
 from tests.landing.finished import Finished
 from tests.landing.trains import empty
 from treadle.fleet.engine.bus import Bus
-from treadle.landing import authorship, blame, train
+from treadle.landing import authorship, train
 from treadle.landing.authorship import AuthorClaim
 from treadle.workspace import checkouts
 
@@ -173,7 +173,7 @@ def test_lines_keep_their_authors_when_history_is_rewritten(
 def test_text_that_was_there_before_or_is_copied_to_another_file_is_not_the_orders(landed: Path) -> None:
     git(landed, "checkout", "-q", "main")
     save(landed, "a copy", copy=(landed / "a.txt").read_text())
-    assert blame.origin(str(landed / "copy.txt"), 1).claims == ()
+    assert authorship.origin(str(landed / "copy.txt"), 1).claims == ()
     before = git(landed, "rev-parse", "main")
     git(landed, "checkout", "-q", "-b", "moving")
     own = (landed / "person.txt").read_text()
@@ -181,7 +181,7 @@ def test_text_that_was_there_before_or_is_copied_to_another_file_is_not_the_orde
     git(landed, "checkout", "-q", "main")
     git(landed, "merge", "-q", "--no-ff", "-m", "Land x\n\nOrder: x\nTrain: t", work)
     authorship.write(checkouts.around(str(landed)), before, git(landed, "rev-parse", "main"))
-    assert not any(blame.origin(str(landed / "person.txt"), n, "base").claims for n in (1, 20, 40, 60))
+    assert not any(authorship.origin(str(landed / "person.txt"), n, "base").claims for n in (1, 20, 40, 60))
 
 
 async def test_the_train_writes_both_only_when_it_is_told_to(bus: Bus, finished: Finished, repository: Path) -> None:
@@ -191,7 +191,7 @@ async def test_the_train_writes_both_only_when_it_is_told_to(bus: Bus, finished:
         record = await train.change(bus, made, partial(replace, notes=notes))
         await train.board(bus, made, [order])
         await train.Train(bus, made, record).run(empty)
-        found = blame.origin(str(repository / f"{name}.txt"), 2)
+        found = authorship.origin(str(repository / f"{name}.txt"), 2)
         kinds = [(each.source, each.kind, each.author, each.model) for each in found.claims]
         assert kinds == ([(each, "ai", "codex", "acme/m-1") for each in ("git-ai", "agent-trace")] if notes else [])
 
@@ -263,7 +263,7 @@ def test_a_note_claims_a_line_only_where_it_fits(
     note = note.replace("HERE", here).replace("PARENT", parent)
     (repository.parent / "note").write_text(note)
     git(repository, "notes", "--ref", ref, "add", "-F", str(repository.parent / "note"), here)
-    found = blame.origin(str(repository / "made.txt"), 2)
+    found = authorship.origin(str(repository / "made.txt"), 2)
     if isinstance(claim, str):
         assert [(each.kind, each.author or each.session) for each in found.claims] == [("human", claim)]
     else:

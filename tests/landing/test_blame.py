@@ -15,7 +15,7 @@ from treadle.errors import ConfigError, NotFound, WorkspaceError
 from treadle.fleet import client
 from treadle.fleet.engine.bus import Bus
 from treadle.fleet.orders import TRAIN
-from treadle.landing import blame
+from treadle.landing import authorship
 from treadle.wire.fleet.records import Used
 
 
@@ -25,10 +25,10 @@ async def test_the_order_its_goal_agent_cost_and_check_are_known_for_a_line(
     one = await finished.order("one", {"new.txt": "x\ny\n"}, project="export", agent="codex", model="m-1")
     await costing(bus, one, Used(input_tokens=1200, usd=0.25))
     await run(bus, repository, one, verify="test -e a.txt")
-    found = await asyncio.to_thread(blame.origin, str(repository / "new.txt"), 2)
+    found = await asyncio.to_thread(authorship.origin, str(repository / "new.txt"), 2)
     assert (found.order, found.goal, found.agent, found.text) == (one, "export", "codex (m-1)", "y")
     assert found.tree == git(repository, "rev-parse", "main^{tree}") and found.proved is None
-    told = await blame.with_fleet_records(bus, found)
+    told = await authorship.with_fleet_records(bus, found)
     receipt = await client.get_receipt(bus, one)
     assert receipt is not None and told.receipt == receipt.sha256
     assert told.proved and told.verify == "test -e a.txt" and told.used == Used(input_tokens=1200, usd=0.25)
@@ -45,7 +45,9 @@ async def test_work_that_was_sent_back_is_told_by_what_was_asked_for_first_and_c
     helper = await finished.order("helper", {"new.txt": "x\n"}, by=TRAIN, retry_of=first)
     await costing(bus, helper, Used(input_tokens=30))
     await run(bus, repository, helper, verify="test -e a.txt")
-    found = await blame.with_fleet_records(bus, await asyncio.to_thread(blame.origin, str(repository / "new.txt"), 1))
+    found = await authorship.with_fleet_records(
+        bus, await asyncio.to_thread(authorship.origin, str(repository / "new.txt"), 1)
+    )
     assert (found.order, found.first, found.task) == (helper, first, "first")
     assert found.used is not None and found.used.tokens == 130
 
@@ -57,10 +59,10 @@ async def test_of_several_orders_in_one_commit_it_is_the_one_whose_work_has_the_
     record = await run(bus, repository, *names, slots=1)
     assert record.landed == 3 and git(repository, "rev-list", "--count", "--first-parent", "main") == "2"
     places = [str(repository / f"f{number}.txt") for number in range(3)]
-    assert [blame.origin(place, 1).order for place in places] == names
+    assert [authorship.origin(place, 1).order for place in places] == names
     git(repository, "checkout", "-q", "-b", "release", finished.base)
     git(repository, "merge", "-q", "--no-ff", "-m", "a release", "main")
-    assert [blame.origin(place, 1).order for place in places] == names, "also behind a person's merge"
+    assert [authorship.origin(place, 1).order for place in places] == names, "also behind a person's merge"
 
 
 async def test_lines_of_a_person_and_lines_not_committed_have_no_order(
@@ -70,12 +72,15 @@ async def test_lines_of_a_person_and_lines_not_committed_have_no_order(
     await run(bus, repository, one)
     (repository / "a.txt").write_text("mine\n" + "".join(f"{n}\n" for n in range(9)))
     with pytest.raises(WorkspaceError, match="a.txt:1 is not committed yet"):
-        blame.origin(str(repository / "a.txt"), 1)
-    assert blame.origin(str(repository / "a.txt"), 5).text == "3" and blame.origin(str(repository / "a.txt"), 5).order
+        authorship.origin(str(repository / "a.txt"), 1)
+    assert (
+        authorship.origin(str(repository / "a.txt"), 5).text == "3"
+        and authorship.origin(str(repository / "a.txt"), 5).order
+    )
     git(repository, "commit", "-qam", "a person's\n\nSigned-off-by: x <x@y>")
-    found = blame.origin(str(repository / "a.txt"), 1)
+    found = authorship.origin(str(repository / "a.txt"), 1)
     assert (found.order, found.subject) == ("", "a person's")
-    assert blame.origin(str(repository / "a.txt"), 1, "HEAD~1").order == one
+    assert authorship.origin(str(repository / "a.txt"), 1, "HEAD~1").order == one
 
 
 async def test_a_commit_that_only_claims_to_have_landed_an_order_is_told_apart(
@@ -85,22 +90,22 @@ async def test_a_commit_that_only_claims_to_have_landed_an_order_is_told_apart(
     await run(bus, repository, one)
     (repository / "new.txt").write_text("x\nforged\n")
     git(repository, "commit", "-qam", f"Land one\n\nOrder: {one}\nTrain: t\nVerified-Tree: {'f' * 40}")
-    alone = blame.origin(str(repository / "new.txt"), 2)
+    alone = authorship.origin(str(repository / "new.txt"), 2)
     assert (alone.order, alone.tree, alone.proved) == (one, "", False), "the tree that it names is not its own"
-    forged = await blame.with_fleet_records(bus, alone)
+    forged = await authorship.with_fleet_records(bus, alone)
     assert forged.order == one and forged.proved is False
-    assert (await blame.with_fleet_records(bus, blame.origin(str(repository / "new.txt"), 1))).proved is True
+    assert (await authorship.with_fleet_records(bus, authorship.origin(str(repository / "new.txt"), 1))).proved is True
 
 
 def test_what_is_not_a_line_is_said(repository: Path) -> None:
     for text in ("a.txt", "a.txt:", "a.txt:x", ":3", "a.txt:0"):
         with pytest.raises(ConfigError, match="is not FILE:LINE"):
-            blame.place_of(text)
-    assert blame.place_of("c:\\a:b.txt:12") == ("c:\\a:b.txt", 12)
+            authorship.place_of(text)
+    assert authorship.place_of("c:\\a:b.txt:12") == ("c:\\a:b.txt", 12)
     with pytest.raises(NotFound, match="a.txt has 1 lines"):
-        blame.origin(str(repository / "a.txt"), 2)
+        authorship.origin(str(repository / "a.txt"), 2)
     with pytest.raises(NotFound, match="none.txt is not in"):
-        blame.origin(str(repository / "none.txt"), 1)
+        authorship.origin(str(repository / "none.txt"), 1)
 
 
 def test_a_line_is_found_again_where_it_has_moved_and_an_unknown_commit_is_said(repository: Path) -> None:
@@ -112,7 +117,7 @@ def test_a_line_is_found_again_where_it_has_moved_and_an_unknown_commit_is_said(
     commit = git(repository, "rev-parse", "HEAD")
     git(repository, "mv", "deep/long.txt", "deep/moved.txt")
     git(repository, "commit", "-qm", "moved")
-    found = blame.origin(str(repository / "deep" / "moved.txt"), 7)
+    found = authorship.origin(str(repository / "deep" / "moved.txt"), 7)
     assert (found.file, found.line, found.text, found.commit) == ("deep/moved.txt", 7, "6", commit)
     assert (found.author, found.subject, found.order, found.proved) == (
         git(repository, "log", "-1", "--format=%an"),
@@ -122,21 +127,21 @@ def test_a_line_is_found_again_where_it_has_moved_and_an_unknown_commit_is_said(
     )
     assert found.at == float(git(repository, "log", "-1", "--format=%ct", commit))
     (repository / "deep" / "moved.txt").write_text("new\n" + text.replace("3\n", "", 1))
-    assert blame.origin(str(repository / "deep" / "moved.txt"), 2).text == "0"
-    assert blame.origin(str(repository / "deep" / "moved.txt"), 20).text == "19"
+    assert authorship.origin(str(repository / "deep" / "moved.txt"), 2).text == "0"
+    assert authorship.origin(str(repository / "deep" / "moved.txt"), 20).text == "19"
     with pytest.raises(WorkspaceError, match=r"deep/moved.txt:1 is not committed yet, so no order brought it") as error:
-        blame.origin(str(repository / "deep" / "moved.txt"), 1)
+        authorship.origin(str(repository / "deep" / "moved.txt"), 1)
     assert error.value.hint == "git diff shows it"
-    assert blame.origin(str(repository / "deep" / "moved.txt"), 1, "HEAD").text == "0", "as it is there"
+    assert authorship.origin(str(repository / "deep" / "moved.txt"), 1, "HEAD").text == "0", "as it is there"
     (repository / "deep" / "moved.txt").unlink()
-    assert blame.origin(str(repository / "deep" / "moved.txt"), 20).text == "19"
+    assert authorship.origin(str(repository / "deep" / "moved.txt"), 20).text == "19"
     with pytest.raises(NotFound, match="deep/moved.txt has 20 lines") as missing:
-        blame.origin(str(repository / "deep" / "moved.txt"), 21)
+        authorship.origin(str(repository / "deep" / "moved.txt"), 21)
     assert missing.value.hint == "give the number of one of them"
     with pytest.raises(NotFound, match="has no commit nowhere"):
-        blame.origin(str(repository / "a.txt"), 1, "nowhere")
+        authorship.origin(str(repository / "a.txt"), 1, "nowhere")
     with pytest.raises(NotFound, match="none.txt is not in") as absent:
-        blame.origin(str(repository / "none.txt"), 1)
+        authorship.origin(str(repository / "none.txt"), 1)
     assert absent.value.hint == "only what is committed has a history"
 
 
@@ -157,21 +162,23 @@ def test_of_a_line_that_only_the_merge_made_all_orders_are_named(repository: Pat
     parents = ["-p", base, "-p", sides[0], "-p", sides[1]]
     car = git(repository, "commit-tree", tree, *parents, "-m", words)
     git(repository, "reset", "-q", "--hard", car)
-    found = blame.origin(str(repository / "made.txt"), 1)
+    found = authorship.origin(str(repository / "made.txt"), 1)
     assert (found.order, found.agent, found.commit, found.work) == ("one, two", "", car, car)
     fewer = git(repository, "commit-tree", tree, *parents[:4], "-m", words)
     git(repository, "reset", "-q", "--hard", fewer)
-    assert blame.origin(str(repository / "made.txt"), 1).order == "one", "parents that do not fit say nothing"
+    assert authorship.origin(str(repository / "made.txt"), 1).order == "one", "parents that do not fit say nothing"
 
 
 async def test_what_the_fleet_does_not_know_stays_unknown(bus: Bus, finished: Finished) -> None:
-    plain = blame.LineOrigin(file="a", line=1, text="x", commit="c", at=1.0, author="A", subject="s")
-    assert await blame.with_fleet_records(bus, replace(plain, order="ghost")) == replace(plain, order="ghost")
+    plain = authorship.LineOrigin(file="a", line=1, text="x", commit="c", at=1.0, author="A", subject="s")
+    assert await authorship.with_fleet_records(bus, replace(plain, order="ghost")) == replace(plain, order="ghost")
     one = await finished.order("one", {"new.txt": "x\n"}, verify="make")
-    known = await blame.with_fleet_records(bus, replace(plain, order=one))
+    known = await authorship.with_fleet_records(bus, replace(plain, order=one))
     assert (known.proved, known.title, known.task, known.verify, known.attempts) == (None, "one", "one", "make", 0)
     assert known.first == "" and known.used == Used()
     lost = await finished.order("lost", {"new.txt": "x\n"}, by=TRAIN, retry_of="ghost")
-    assert (await blame.with_fleet_records(bus, replace(plain, order=lost))).first == ""
+    assert (await authorship.with_fleet_records(bus, replace(plain, order=lost))).first == ""
     again = await finished.order("again", {"new.txt": "x\n"}, by="ann", retry_of=one)
-    assert (await blame.with_fleet_records(bus, replace(plain, order=again))).first == "", "a person tried it again"
+    assert (await authorship.with_fleet_records(bus, replace(plain, order=again))).first == "", (
+        "a person tried it again"
+    )

@@ -18,7 +18,7 @@ from treadle.fleet import client
 from treadle.fleet.engine.bus import Bus
 from treadle.fleet.orders import encode
 from treadle.fleet.run.null import NAME as NULL
-from treadle.landing import reverting, train
+from treadle.landing import train
 from treadle.landing.train import Train
 from treadle.wire.fleet.records import Order
 from treadle.wire.fleet.train import LandedRecord, TrainRecord
@@ -37,7 +37,7 @@ async def changes(bus: Bus, repository: Path, *commands: str) -> list[str]:
 
 
 async def taken_back(bus: Bus, *orders: str) -> int:
-    name, made = await reverting.revert(bus, list(orders))
+    name, made = await train.revert(bus, list(orders))
     order = await client.wait(bus, made, 60)
     assert order.state == "done", order.why
     await train.board(bus, name, [made])
@@ -71,7 +71,7 @@ async def test_several_are_taken_back_at_once_and_what_never_landed_is_refused(
     assert (await run(bus, repository, two)).landed == 2
     assert await taken_back(bus, one, two) == 3 and (repository / "a.txt").read_text() == "one\n"
     with pytest.raises(NotFound, match="bad has not landed on any branch"):
-        await reverting.revert(bus, ["bad"])
+        await train.revert(bus, ["bad"])
     assert (await train.load(bus, train.name_of(str(repository / ".git"), "main")))[0].verify == CHECK
 
 
@@ -118,7 +118,7 @@ async def test_the_order_that_takes_back_names_what_and_who(bus: Bus) -> None:
     await landed(bus, "one", "t1", base="b 1", change="c1")
     await landed(bus, "two", "t1", seq=2)
     await landed(bus, "one", "t2", branch="rel")
-    name, made = await reverting.revert(bus, ["one", "two"], branch="main")
+    name, made = await train.revert(bus, ["one", "two"], branch="main")
     spec = await client.get_spec(bus, made)
     assert name == "t1" and (spec.agent, spec.verify, spec.land, spec.root) == (NULL, "", "main", "/r")
     assert spec.setup == (
@@ -127,25 +127,25 @@ async def test_the_order_that_takes_back_names_what_and_who(bus: Bus) -> None:
     )
     assert spec.title == "revert two, one: title of two" and spec.by == client.me()
     assert spec.task.endswith("\n\ngit diff on-two as-two   # title of two\ngit diff 'b 1' c1   # title of one")
-    _, made = await reverting.revert(bus, ["two"], agent="codex", by="ann")
+    _, made = await train.revert(bus, ["two"], agent="codex", by="ann")
     spec = await client.get_spec(bus, made)
     assert (spec.agent, spec.setup, spec.verify, spec.by) == ("codex", "", "make check", "ann")
     with pytest.raises(ConfigError, match="one has landed on (main, rel|rel, main)"):
-        await reverting.revert(bus, ["one"])
+        await train.revert(bus, ["one"])
     with pytest.raises(NotFound, match="two has not landed on rel"):
-        await reverting.revert(bus, ["two"], branch="rel")
+        await train.revert(bus, ["two"], branch="rel")
     await landed(bus, "three", "t2", branch="rel")
     with pytest.raises(ConfigError, match="different branches"):
-        await reverting.revert(bus, ["two", "three"])
+        await train.revert(bus, ["two", "three"])
     await landed(bus, "first", "t1", by="two")
-    assert await reverting.landed_of(bus, ["one", "first", "two", "three", "none"], "main") == ["one", "two"]
-    assert await reverting.landed_of(bus, ["one", "two", "three"], "rel") == ["one", "three"]
+    assert await train.landed_of(bus, ["one", "first", "two", "three", "none"], "main") == ["one", "two"]
+    assert await train.landed_of(bus, ["one", "two", "three"], "rel") == ["one", "three"]
 
 
 def test_what_an_order_changed_lies_between_two_commits_or_is_not_known() -> None:
     proof = LandedRecord(order="o", train="t", branch="main", commit="as", tree="t", seq=1, at=1.0, on="on")
-    assert reverting._sides(proof) == ("on", "as")
-    assert reverting._sides(replace(proof, base="b")) == reverting._sides(replace(proof, change="c")) == ("on", "as")
-    assert reverting._sides(replace(proof, base="b", change="c")) == ("b", "c")
+    assert train._sides(proof) == ("on", "as")
+    assert train._sides(replace(proof, base="b")) == train._sides(replace(proof, change="c")) == ("on", "as")
+    assert train._sides(replace(proof, base="b", change="c")) == ("b", "c")
     with pytest.raises(NotFound, match="what o changed is not known"):
-        reverting._sides(replace(proof, on=""))
+        train._sides(replace(proof, on=""))

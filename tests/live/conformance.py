@@ -13,8 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from tests.conform.conftest import OURS, kit
-from treadle.conform.kit import Candidate, Ruling, judge
-from treadle.conform.report import counts
+from treadle.conform.kit import Candidate, Ruling, counts, judge
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "conform.md"
 HEAD = "| Protocol | Program | Kept | Not tried | Broken | Last run |\n|---|---|---|---|---|---|\n"

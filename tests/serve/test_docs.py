@@ -12,7 +12,7 @@ from tests.conftest import need
 from tests.fleet.conftest import Start
 from tests.serve.conftest import WAIT, Web
 from tests.test_docs import made
-from treadle.serve.api.openapi import every
+from treadle.serve.server import every
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "http-api.md"
 

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from tests.scripts import calls, says
 from treadle.agent.providers.script import Cue, ErrorLine, parse
 from treadle.errors import ConfigError
-from treadle.testing import faults
+from treadle.testing import server
 from treadle.testing.formats import anthropic, chat, gemini, responses
 from treadle.testing.server import ModelServer
 
@@ -174,16 +174,16 @@ def test_a_wrong_argument_is_one_line(arguments: list[str], tmp_path: Path) -> N
 
 
 def test_a_fault_is_written_as_a_name_a_status_or_ok() -> None:
-    assert faults.parse("cut") == "cut"
-    assert faults.parse("ok") is None
-    assert faults.parse("500") == ErrorLine(status=500, message="a fault was asked for")
-    assert faults.parse("429:1.5") == ErrorLine(status=429, message="a fault was asked for", retry_after=1.5)
+    assert server.parse("cut") == "cut"
+    assert server.parse("ok") is None
+    assert server.parse("500") == ErrorLine(status=500, message="a fault was asked for")
+    assert server.parse("429:1.5") == ErrorLine(status=429, message="a fault was asked for", retry_after=1.5)
 
 
 @pytest.mark.parametrize("text", ["sneeze", "200", "429:soon", ""])
 def test_an_unknown_fault_is_refused_with_the_list(text: str) -> None:
     with pytest.raises(ConfigError, match="one of: ok, 429:SECONDS, 500, cut,"):
-        faults.parse(text)
+        server.parse(text)
 
 
 EVENTS = [b"data: 1\n\n", b"data: 2\n\n", "data: \u00e9\u00e8\n\n".encode(), b"data: 4\n\n"]

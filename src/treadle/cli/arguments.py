@@ -32,7 +32,7 @@ TERMINAL = {
     "kill": ("ends", "End a terminal's program and all that belongs to it, and say what died."),
     "replay": ("start", "Play a recording in this terminal, or a recorded run of an agent again."),
     "explain": ("status", "Say why a terminal is taken to be in its state."),
-    "detectors": ("status", "List or test the tables by which an agent's state is read from its screen."),
+    "detectors": ("status", "List the tables by which an agent's state is read from its screen."),
 }
 """Commands that read their own arguments: the module of `treadle.cli.terminal` that each is in, and what it is for."""
 COMPLETE = "_TREADLE_COMPLETE"

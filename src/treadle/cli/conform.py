@@ -10,8 +10,7 @@ from collections.abc import Callable, Sequence
 import click
 
 from treadle.cli.as_json import json_option, show_json
-from treadle.conform.kit import Candidate, Kit, Ruling, judge
-from treadle.conform.report import as_data, counts, junit, summary, table
+from treadle.conform.kit import Candidate, Kit, Ruling, as_data, counts, judge, junit, summary, table
 from treadle.io.files import write_atomic
 from treadle.io.process.loop import run_async
 

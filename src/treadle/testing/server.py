@@ -5,26 +5,129 @@
 For our own provider tests, and for outside agents: point their base URL here.
 """
 
-from __future__ import annotations
-
 import asyncio
 import itertools
+import re
 import signal
+import socket
+import struct
 from collections.abc import AsyncIterator, Iterable
 from contextlib import suppress
-from types import ModuleType
-from typing import Any
+from typing import Any, Self, get_args
 
 import h11
 import msgspec
 
 from treadle.agent.providers.script import Cue, ErrorLine, Fault, Player, Script, ScriptedReply, load
-from treadle.errors import ProviderError
+from treadle.errors import ConfigError, ProviderError
 from treadle.io.tasks import end_tasks, start_held
-from treadle.testing import faults as breaking
-from treadle.testing.formats import Play, anthropic, chat, encode, gemini, responses
+from treadle.testing.formats import Play, ReplyFormat, anthropic, chat, encode, gemini, responses
 
-FORMATS: dict[str, ModuleType] = {
+# Ways in which a model service breaks, performed on a real socket.
+
+
+GIANT = 64 * 1024 * 1024
+HARMLESS = frozenset({"slow", "split", "giant"})
+"""After these faults the reply is complete, so the script goes on; after any other the same reply is given again."""
+
+STREAM = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncache-control: no-cache\r\n"
+CHUNKED = STREAM + b"transfer-encoding: chunked\r\n\r\n"
+HTML = b"<!doctype html><title>Sign in</title><h1>Sign in to the hotel network</h1>"
+
+
+def parse(text: str) -> Fault | ErrorLine | None:
+    """A fault as written on a command line: a name, a status such as `500` or `429:2` (seconds to wait), or `ok`."""
+    if text == "ok":
+        return None
+    if status := re.fullmatch(r"([45]\d\d)(?::([\d.]+))?", text):
+        wait = float(status[2]) if status[2] else None
+        return ErrorLine(status=int(status[1]), message="a fault was asked for", retry_after=wait)
+    try:
+        fault: Fault = msgspec.convert(text, Fault)
+        return fault
+    except msgspec.ValidationError:
+        known = ", ".join(get_args(Fault))
+        raise ConfigError(f"unknown fault {text!r}", hint=f"one of: ok, 429:SECONDS, 500, {known}") from None
+
+
+def chunk(data: bytes) -> bytes:
+    return b"%x\r\n%b\r\n" % (len(data), data)
+
+
+async def perform(
+    fault: Fault, events: list[bytes], reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+) -> bool:
+    """Answer with `events`, with this fault. True if the connection can serve another request."""
+    half = events[: len(events) // 2]
+    body = b"".join(events)
+    if fault == "hang":
+        await _until_gone(reader)
+    elif fault == "html":
+        writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: text/html\r\ncontent-length: %d\r\n\r\n" % len(HTML) + HTML)
+        return True
+    elif fault == "short_length":
+        writer.write(STREAM + b"content-length: %d\r\n\r\n" % (len(body) // 2) + body)
+    elif fault == "long_length":
+        writer.write(STREAM + b"content-length: %d\r\n\r\n" % (len(body) * 2) + body[: len(body) // 2])
+    else:
+        writer.write(CHUNKED)
+        return await _streamed(fault, half, events, reader, writer)
+    return False
+
+
+async def _streamed(
+    fault: Fault,
+    half: list[bytes],
+    events: list[bytes],
+    reader: asyncio.StreamReader,
+    writer: asyncio.StreamWriter,
+) -> bool:
+    rest = events[len(half) :]
+    if fault in ("cut", "reset", "stall"):
+        writer.write(chunk(b"".join(half) + rest[0][: len(rest[0]) // 2]))
+        await writer.drain()
+        if fault == "stall":
+            await _until_gone(reader)
+        if fault == "reset":
+            _reset(writer)
+        return False
+    if fault == "early_end":
+        writer.write(chunk(b"".join(half)))
+    elif fault == "garbage":
+        writer.write(chunk(b"".join(half) + b"data: {\x00\xff not json\n\n" + b"".join(rest)))
+    elif fault == "giant":
+        writer.write(chunk(b"".join(half) + b'data: {"type":"ping","choices":[],"padding":"'))
+        for _ in range(GIANT >> 20):
+            writer.write(chunk(b"x" * (1 << 20)))
+            await writer.drain()
+        writer.write(chunk(b'"}\n\n' + b"".join(rest)))
+    else:
+        await _dribble(b"".join(events), writer, pause=0.001 if fault == "slow" else 0.0)
+    writer.write(b"0\r\n\r\n")
+    return True
+
+
+async def _dribble(body: bytes, writer: asyncio.StreamWriter, pause: float) -> None:
+    """Send a few bytes at a time, and single bytes inside a character that has several."""
+    for piece in re.findall(rb"[\x80-\xff]|[\x00-\x7f]{1,7}", body):
+        writer.write(chunk(piece))
+        await writer.drain()
+        await asyncio.sleep(pause)
+
+
+async def _until_gone(reader: asyncio.StreamReader) -> None:
+    while await reader.read(65536):
+        pass
+
+
+def _reset(writer: asyncio.StreamWriter) -> None:
+    sock: socket.socket | None = writer.get_extra_info("socket")
+    if sock is not None:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    writer.transport.abort()
+
+
+FORMATS: dict[str, ReplyFormat] = {
     "/chat/completions": chat,
     "/responses": responses,
     "/messages": anthropic,
@@ -82,7 +185,7 @@ class ModelServer:
         """The requests for a reply, without listings and token counts."""
         return [request for request in self.requests if _format(request) is not None]
 
-    async def __aenter__(self) -> ModelServer:
+    async def __aenter__(self) -> Self:
         if self._socket:
             self._server = await asyncio.start_unix_server(self._connected, self._socket)
             return self
@@ -146,7 +249,7 @@ class ModelServer:
             return True
         asked: Cue = form.asked(request.body)
         try:
-            reply = self.player.peek(asked) if fault and fault not in breaking.HARMLESS else self.player.next(asked)
+            reply = self.player.peek(asked) if fault and fault not in HARMLESS else self.player.next(asked)
         except ProviderError as error:
             writer.write(_json(400, form.failure(400, str(error))))
             return True
@@ -158,7 +261,7 @@ class ModelServer:
 
     async def _play(
         self,
-        form: ModuleType,
+        form: ReplyFormat,
         play: Play,
         fault: Fault | None,
         stream: bool,
@@ -171,11 +274,11 @@ class ModelServer:
         if reply.error is not None:
             writer.write(_error(form, reply.error))
         elif fault is not None:
-            return await breaking.perform(fault, form.events(play), reader, writer)
+            return await perform(fault, form.events(play), reader, writer)
         elif not stream:
             writer.write(_json(200, form.whole(play)))
         else:
-            writer.write(breaking.CHUNKED)
+            writer.write(CHUNKED)
             await self._send(form.events(play), reply, writer)
             writer.write(b"0\r\n\r\n")
         return True
@@ -184,13 +287,13 @@ class ModelServer:
         if self._batch and not reply.pace:
             body = b"".join(events)
             for at in range(0, len(body), PIECE):
-                writer.write(breaking.chunk(body[at : at + PIECE]))
+                writer.write(chunk(body[at : at + PIECE]))
                 await writer.drain()
             return
         for event in events:
             if reply.pace:
                 await asyncio.sleep(reply.pace)
-            writer.write(breaking.chunk(event))
+            writer.write(chunk(event))
             await writer.drain()
 
     def _other(self, request: Recorded) -> tuple[int, dict[str, Any]]:
@@ -205,7 +308,7 @@ class ModelServer:
         return 404, {"error": {"message": f"nothing is served at {request.path}", "type": "not_found_error"}}
 
 
-def _format(request: Recorded) -> ModuleType | None:
+def _format(request: Recorded) -> ReplyFormat | None:
     if request.method != "POST":
         return None
     return next((form for path, form in FORMATS.items() if request.path.endswith(path)), None)
@@ -257,7 +360,7 @@ def _json(status: int, body: dict[str, Any], headers: str = "") -> bytes:
     return f"{head}content-length: {len(data)}\r\n\r\n".encode() + data
 
 
-def _error(form: ModuleType, line: ErrorLine) -> bytes:
+def _error(form: ReplyFormat, line: ErrorLine) -> bytes:
     wait = "" if line.retry_after is None else f"retry-after: {line.retry_after:g}\r\n"
     return _json(line.status, form.failure(line.status, line.message), wait)
 
@@ -279,7 +382,7 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("--unbatched", action="store_true", help="one HTTP chunk per event, as most services send them")
     args = parser.parse_args(argv)
     try:
-        script, faults = load(args.script), [breaking.parse(fault) for fault in args.fault]
+        script, faults = load(args.script), [parse(fault) for fault in args.fault]
         run_async(_serve(ModelServer(script, faults=faults, port=args.port, batch=not args.unbatched)))
     except (TreadleError, OSError) as error:
         parser.exit(2, f"{parser.prog}: {error}\n")

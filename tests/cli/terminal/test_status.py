@@ -8,7 +8,6 @@ import socket
 import sys
 import threading
 import time
-import tomllib
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -248,7 +247,7 @@ def test_explain_says_what_a_state_rests_on(here: Here, asks: Place) -> None:
     assert (code, out) == (3, "") and "permission" in err
 
 
-def test_a_program_that_is_not_known_has_no_table_and_no_moments(here: Here) -> None:
+def test_a_program_that_is_not_known_has_no_table(here: Here) -> None:
     place = here.stage.start("sh", "-c", r"printf '\033]0;its title\007'; exec cat", id="c")
     with connected(place) as client:
         until(lambda: client.explain()["title"])
@@ -258,20 +257,6 @@ def test_a_program_that_is_not_known_has_no_table_and_no_moments(here: Here) -> 
         "title:    its title",
         "report:   (none)",
     ]
-    code, out, err = here.run("explain", "c", "--record", "idle")
-    assert (code, out) == (1, "") and "its agent is not known" in err
-
-
-def test_the_screen_is_added_to_the_moments_of_its_table(here: Here, asks: Place, tmp_path: Path) -> None:
-    path = tmp_path / "new" / "m.toml"
-    for _ in range(2):
-        assert here("explain", "g", "--record", "permission", "--to", str(path)) == f"added to {path}\n"
-    moments = tomllib.loads(path.read_text())["moment"]
-    assert [moment["state"] for moment in moments] == ["permission", "permission"]
-    assert "Allow execution of" in "".join(moments[0]["screen"])
-    own = Path(paths.config_file()).parent / "detectors" / "gemini.moments.toml"
-    assert here("explain", "g", "--record", "question") == f"added to {own}\n"
-    assert tomllib.loads(own.read_text())["moment"][0]["state"] == "question"
 
 
 TABLE = """
@@ -305,18 +290,6 @@ def test_an_agent_is_judged_by_its_users_table(shell: Shell, table: Path) -> Non
     rows = {row["agent"]: row for row in json.loads(shell("detectors", "--json"))}
     assert rows["talker"]["whose"] == "yours" and rows["claude"]["whose"] == "installed"
     assert f"talker     yours      {table}" in shell("detectors", "ls")
-
-
-def test_a_labelled_moment_shows_that_a_table_is_wrong(shell: Shell, table: Path) -> None:
-    assert "no labelled moments" in shell.run("detectors", "test", str(table)).stderr
-    shell("run", "--detach", "--id", "t", "--", "./talker")
-    until(lambda: "hello" in shell("peek", "t"))
-    assert "talker.moments.toml" in shell("explain", "t", "--record", "idle")
-    assert "1 of 1 moments" in shell("detectors", "test", str(table))
-    shell("explain", "t", "--record", "question")
-    done = shell.run("detectors", "test", str(table))
-    assert done.returncode == 1 and "moment 2: labelled question, judged idle" in done.stdout
-    assert shell.run("explain", "t", "--record", "sleepy").returncode == 1
 
 
 def test_a_table_that_cannot_be_read_is_told_and_stops_no_other(shell: Shell, table: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from tests.fleet.conftest import Start
 from tests.serve.conftest import Web
-from treadle.serve.api import openapi
+from treadle.serve import server as openapi
 
 pytestmark = pytest.mark.slow
 

@@ -12,7 +12,7 @@ from tests.goals.test_requests import PLAN
 from treadle.errors import LocalError
 from treadle.fleet.engine.bus import Bus
 from treadle.goals import foreman, store
-from treadle.serve.api import goals
+from treadle.serve.api import orders
 from treadle.serve.api.calls import Asking
 from treadle.wire.goal.records import GoalRequest, StepDropped
 
@@ -30,8 +30,8 @@ def asking(bus: Bus, body: Any = None, goal: str = "") -> Asking:
 
 
 async def begun(bus: Bus, repository: Path) -> str:
-    given = goals.GivenPlan(root=str(repository), text=PLAN, no_budget=True)
-    made = await goals.begin_goal(asking(bus, given))
+    given = orders.GivenPlan(root=str(repository), text=PLAN, no_budget=True)
+    made = await orders.begin_goal(asking(bus, given))
     await foreman.take_up(bus)
     return str(made.id)
 
@@ -45,34 +45,34 @@ async def left(bus: Bus) -> list[GoalRequest]:
 
 
 async def test_a_plan_is_checked_without_a_trace_and_begun_once(there: Bus, repository: Path) -> None:
-    given = goals.GivenPlan(root=str(repository), text=PLAN)
+    given = orders.GivenPlan(root=str(repository), text=PLAN)
     assert not given.no_budget
-    found = await goals.check_plan(asking(there, given))
+    found = await orders.check_plan(asking(there, given))
     assert [mistake.place for mistake in found.mistakes] == ["budget"]
     free = msgspec.structs.replace(given, no_budget=True)
-    found = await goals.check_plan(asking(there, free))
+    found = await orders.check_plan(asking(there, free))
     assert found.mistakes == () and [wave.orders for wave in found.waves] == [("one",)]
     warned = msgspec.structs.replace(free, text=PLAN.replace('verify = "true"\n', ""))
-    assert (await goals.check_plan(asking(there, warned))).notes and await left(there) == []
+    assert (await orders.check_plan(asking(there, warned))).notes and await left(there) == []
     with pytest.raises(LocalError, match="budget"):
-        await goals.begin_goal(asking(there, given))
-    made = await goals.begin_goal(asking(there, free))
+        await orders.begin_goal(asking(there, given))
+    made = await orders.begin_goal(asking(there, free))
     (request,) = await left(there)
     assert made.new and (request.goal, request.do, request.by) == (made.id, "begin", "ana (phone)")
     assert (request.root, request.text, request.no_budget) == (str(repository), PLAN, True)
     name = await begun(there, repository)
-    assert name == made.id and await goals.begin_goal(asking(there, free)) == goals.BegunGoal(id=name, new=False)
+    assert name == made.id and await orders.begin_goal(asking(there, free)) == orders.BegunGoal(id=name, new=False)
 
 
 async def test_goals_are_listed_and_one_is_shown_with_its_plan_and_report(there: Bus, repository: Path) -> None:
-    assert await goals.list_goals(asking(there)) == []
+    assert await orders.list_goals(asking(there)) == []
     name = await begun(there, repository)
-    (line,) = await goals.list_goals(asking(there))
+    (line,) = await orders.list_goals(asking(there))
     assert (line.id, line.by, line.orders) == (name, "ana (phone)", 1)
-    shown = await goals.show_goal(asking(there, goal=name))
+    shown = await orders.show_goal(asking(there, goal=name))
     assert shown.line == line and [[order.id for order in wave.orders] for wave in shown.waves] == [["one"]]
-    assert 'id = "one"' in (await goals.plan_of_goal(asking(there, goal=name))).text
-    assert (await goals.report_goal(asking(there, goal=name))).text.startswith("# g\n")
+    assert 'id = "one"' in (await orders.plan_of_goal(asking(there, goal=name))).text
+    assert (await orders.report_goal(asking(there, goal=name))).text.startswith("# g\n")
 
 
 async def test_what_changes_a_goal_is_left_for_who_has_its_repository(there: Bus, repository: Path) -> None:
@@ -80,14 +80,14 @@ async def test_what_changes_a_goal_is_left_for_who_has_its_repository(there: Bus
     await store.happen(there, name, lambda found: [StepDropped(at=1, step="one", why="x")])
     more = PLAN + '[[order]]\nid = "two"\ntask = "t"\n'
     for handler, body, fields in (
-        (goals.pause_goal, goals.PauseGoal(), {"do": "pause"}),
-        (goals.pause_goal, goals.PauseGoal(why="lunch", now=True), {"do": "pause", "text": "lunch", "now": True}),
-        (goals.resume_goal, None, {"do": "resume"}),
-        (goals.say_goal, goals.SayGoal(text="be quick"), {"do": "say", "text": "be quick"}),
-        (goals.change_goal, goals.ChangeGoal(text=more), {"do": "change", "text": more}),
-        (goals.retry_step, goals.RetryStep(step="one"), {"do": "retry", "step": "one"}),
-        (goals.stop_goal, goals.StopGoal(why="enough"), {"do": "stop", "text": "enough"}),
-        (goals.stop_goal, goals.StopGoal(), {"do": "stop"}),
+        (orders.pause_goal, orders.PauseGoal(), {"do": "pause"}),
+        (orders.pause_goal, orders.PauseGoal(why="lunch", now=True), {"do": "pause", "text": "lunch", "now": True}),
+        (orders.resume_goal, None, {"do": "resume"}),
+        (orders.say_goal, orders.SayGoal(text="be quick"), {"do": "say", "text": "be quick"}),
+        (orders.change_goal, orders.ChangeGoal(text=more), {"do": "change", "text": more}),
+        (orders.retry_step, orders.RetryStep(step="one"), {"do": "retry", "step": "one"}),
+        (orders.stop_goal, orders.StopGoal(why="enough"), {"do": "stop", "text": "enough"}),
+        (orders.stop_goal, orders.StopGoal(), {"do": "stop"}),
     ):
         await handler(asking(there, body, name))
         (request,) = await left(there)

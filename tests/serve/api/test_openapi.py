@@ -12,9 +12,9 @@ from hypothesis import HealthCheck, Phase, given, settings
 from tests.fleet.conftest import give, spec
 from tests.serve.conftest import Web
 from treadle.fleet.engine.bus import Bus
-from treadle.serve.api import openapi
+from treadle.serve import server as openapi
 from treadle.serve.api.calls import BASE
-from treadle.serve.api.openapi import every
+from treadle.serve.server import every
 
 
 def test_every_call_is_in_the_document_with_its_types() -> None:

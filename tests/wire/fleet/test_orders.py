@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from treadle.cli.fleet.orders import submit
 from treadle.errors import ConfigError
-from treadle.serve.api.openapi import document
+from treadle.serve.server import document
 from treadle.wire.common.records import without_unknown
 from treadle.wire.fleet.orders import OURS, OrderRequest, Spec, declared, read_request
 

@@ -6,7 +6,6 @@ from treadle.cli.fleet import (
     machines,
     orders,
     queries,
-    results,
     steering,
     terminals,
 )
@@ -30,6 +29,6 @@ def fleet() -> None:
     """
 
 
-for group in (machines, orders, queries, steering, results, terminals):
+for group in (machines, orders, queries, steering, terminals):
     for command in group.COMMANDS:
         fleet.add_command(command)

@@ -17,8 +17,7 @@ from treadle.io.process.loop import run_async
 
 if TYPE_CHECKING:
     from treadle.fleet.engine.bus import Bus
-    from treadle.landing.authorship import AuthorClaim
-    from treadle.landing.blame import LineOrigin
+    from treadle.landing.authorship import AuthorClaim, LineOrigin
     from treadle.wire.fleet.train import TrainRecord
 
 
@@ -326,12 +325,12 @@ def revert(names: tuple[str, ...], goal: str, branch: str, agent: str, as_json: 
     async def work(bus: Bus) -> tuple[str, str]:
         from treadle.errors import LocalError
         from treadle.fleet import client
-        from treadle.landing import reverting, views
         from treadle.landing import train as trains
+        from treadle.landing import views
 
         say: Callable[[str], None] = (lambda text: None) if as_json else click.echo
         wanted = [await client.resolve(bus, name) for name in names] or await _landed_of_goal(bus, goal, branch)
-        train, made = await reverting.revert(bus, wanted, branch=branch, agent=agent)
+        train, made = await trains.revert(bus, wanted, branch=branch, agent=agent)
         say(f"reverts  as {made}")
         order = await client.wait(bus, made)
         if order.state != "done":
@@ -352,11 +351,11 @@ def revert(names: tuple[str, ...], goal: str, branch: str, agent: str, as_json: 
 async def _landed_of_goal(bus: Bus, name: str, branch: str) -> list[str]:
     from treadle.errors import NotFound
     from treadle.goals import store
-    from treadle.landing import reverting
+    from treadle.landing import train
 
     record, _ = await store.load(bus, await store.resolve(bus, name))
     orders = [order for step in record.steps.values() for order in step.orders]
-    found = await reverting.landed_of(bus, orders, branch or record.branch)
+    found = await train.landed_of(bus, orders, branch or record.branch)
     if not found:
         where = branch or record.branch
         raise NotFound(f"the goal {record.id} has landed nothing on {where}", hint=f"`treadle goal show {record.id}`")
@@ -439,7 +438,7 @@ def blame(place: str, revision: str, as_json: bool) -> None:
     The commit that landed it says which order it was, wherever the repository is cloned to; what was asked for and the
     cost are known where the fleet still has the order. A line that no order brought is shown with its commit.
     """
-    from treadle.landing.blame import origin, place_of
+    from treadle.landing.authorship import origin, place_of
 
     path, line = place_of(place)
     found, asked = origin(path, line, revision), ""
@@ -491,7 +490,7 @@ async def _with_fleet(found: LineOrigin) -> tuple[LineOrigin, str]:
     """With what the fleet knows, and why it could not be asked, if so."""
     from treadle.errors import TreadleError
     from treadle.fleet.client import connected
-    from treadle.landing.blame import with_fleet_records
+    from treadle.landing.authorship import with_fleet_records
 
     try:
         async with connected() as bus:

@@ -98,15 +98,12 @@ heimdall-protocol log [N]            the last N lines of the trail (20)
 heimdall-protocol demo [--keep DIR]
     brief one wave verbatim and by reference, and count both, with and without what its readers then read; what was
     counted can be kept to be read
-heimdall-protocol demo --plan FILE
-    the same for a plan of your own: each of its innermost sections is a task, briefed with the whole plan or alone,
-    with its sections on rules in both; also at the prices of a cached prompt, and with what the orchestrator writes
 heimdall-protocol NAME ...           the same as heimdall-NAME ...: validate, resolve, capsule, brief, blackboard,
                                      ledger, gate, claim, haid, ledger-mcp
 """
 
 
-@small(PROTOCOL_HELP, "--keep --plan", "--mcp", commands="init log demo", whole=True)
+@small(PROTOCOL_HELP, "--keep", "--mcp", commands="init log demo", whole=True)
 def protocol_command(arguments: list[str]) -> int:
     if not arguments:
         raise UsageError("expected a command")
@@ -125,20 +122,9 @@ def protocol_command(arguments: list[str]) -> int:
 def _demo(rest: list[str]) -> int:
     from treadle.coordination.demo import demo
 
-    args = Arguments(rest, "--keep --plan")
+    args = Arguments(rest, "--keep")
     args.exactly(0, "no arguments")
-    if name := args.get("--plan"):
-        from treadle.coordination.demo import measure
-
-        if args.get("--keep"):
-            raise UsageError("--keep is for the built-in plan")
-        plan = read_text(name)
-        if plan is None:
-            raise NotFound(f"there is no file {name}")
-        lines = measure(plan, name)
-    else:
-        lines = demo(args.get("--keep"))
-    for line in lines:
+    for line in demo(args.get("--keep")):
         out(line)
     return 0
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from treadle.cli.arguments import Arguments, UsageError, small
 from treadle.cli.terminal import WHERE, connect, directory, place, show, warn
-from treadle.errors import ConfigError, NotFound, PeerStalled, TreadleError
+from treadle.errors import NotFound, PeerStalled, TreadleError
 from treadle.io.files import opened
 from treadle.io.paths import at_home
 from treadle.light import TYPE_CHECKING, Any
@@ -420,38 +420,21 @@ def _writer(strip: bool) -> Callable[[bytes], None]:
 EXPLAIN_HELP = """Say why a terminal is taken to be in its state.
 
     treadle explain ID [--json]
-    treadle explain ID --record STATE [--to FILE]
 
 Shows which agent it is taken for and by what, its title and reports, the parts of its screen, and which signs of that
-agent's table are seen there: for when you find that a state is wrong. With --record, the screen as it is now is added,
-labelled with the STATE that it really is in, to the moments with which `treadle detectors test` tests the agent's
-table: to FILE, or beside your own table in the directory `detectors` of your configuration.
+agent's table are seen there: for when you find that a state is wrong.
 """
 
 
-@small(EXPLAIN_HELP, f"{WHERE} --record --to", "--json", words="terminals")
+@small(EXPLAIN_HELP, WHERE, "--json", words="terminals")
 def explain_command(given: Arguments) -> int:
     where = place(given, given.exactly(1, "one id")[0])
     with connect(where) as client:
         found = client.explain()
-    if state := given.values.get("--record"):
-        return _record(state, found, given.values.get("--to", ""))
     if "--json" in given.flags:
         show(found)
     else:
         sys.stdout.write("".join(f"{line}\n" for line in _lines(found)))
-    return 0
-
-
-def _record(state: str, found: dict[str, Any], path: str) -> int:
-    from treadle.io.files import append_lines
-    from treadle.terminal.detectors import moments
-
-    moment = moments.written(state, found)
-    path = path or os.path.join(detectors.own_directory(), found["agent"] + detectors.MOMENTS)
-    os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
-    append_lines(path, moment.encode().split(b"\n"))
-    print(f"added to {path}")
     return 0
 
 
@@ -481,63 +464,29 @@ def _lines(found: dict[str, Any]) -> list[str]:
 
 # `treadle detectors`.
 
-DETECTORS_HELP = """List or test the tables by which an agent's state is read from its screen.
+DETECTORS_HELP = """List the tables by which an agent's state is read from its screen.
 
-    treadle detectors [ls] [--json]
-    treadle detectors test FILE... [--json]
+    treadle detectors [--json]
 
-`ls` names each agent, and the file of its table: your own in the directory `detectors` beside config.toml come before
-those that are installed. `test` reads a table and judges with it the labelled moments beside it, in NAME.moments.toml,
-which `treadle explain ID --record STATE` writes. It exits with 1 when a table cannot be read or a moment is judged
-otherwise than it is labelled. What a table holds: `treadle docs detectors`.
+Names each agent, the file of its table, and what is wrong with one that cannot be read: your own, in the directory
+`detectors` beside config.toml, come before those that are installed. What a table holds: `treadle docs detectors`.
 """
 
 
 @small(DETECTORS_HELP, "", "--json")
 def detectors_command(given: Arguments) -> int:
-    what, *paths = given.rest or ["ls"]
-    if what == "ls" and not paths:
-        return _list("--json" in given.flags)
-    if what == "test" and paths:
-        return max(_test(path, "--json" in given.flags) for path in paths)
-    raise UsageError("ls, or test with the file of a table")
-
-
-def _list(as_json: bool) -> int:
+    if given.rest not in ([], ["ls"]):
+        raise UsageError("expected no arguments")
     own = detectors.own_directory()
     rows = []
     for name, path in detectors.files().items():
         detectors.readable(name)
         whose = "yours" if os.path.dirname(path) == own else "installed"
         rows.append({"agent": name, "table": path, "whose": whose, "fault": detectors.unreadable.get(name)})
-    if as_json:
+    if "--json" in given.flags:
         show(rows)
         return 0
     for row in rows:
         fault = f"  CANNOT BE READ: {row['fault']}" if row["fault"] else ""
         sys.stdout.write(f"{row['agent']:10} {row['whose']:10} {row['table']}{fault}\n")
     return 0
-
-
-def _test(path: str, as_json: bool) -> int:
-    from treadle.terminal.detectors import moments
-    from treadle.terminal.detectors.table import read_table
-
-    table, beside = read_table(path), moments.file_of(path)
-    if not os.path.exists(beside):
-        raise ConfigError(
-            f"{path} can be read, but has no labelled moments in {beside}",
-            hint="when its agent runs in a terminal: treadle explain ID --record STATE --to FILE",
-        )
-    results = moments.tested(table, beside)
-    wrong = [result for result in results if result[0] != result[1]]
-    if as_json:
-        show([dict(zip(("labelled", "judged", "because"), result, strict=True)) for result in results])
-        return 1 if wrong else 0
-    for number, (label, state, why) in enumerate(results, 1):
-        if label != state:
-            sys.stdout.write(f"moment {number}: labelled {label}, judged {state}, because of {why}\n")
-    sys.stdout.write(f"{path}: {len(results) - len(wrong)} of {len(results)} moments are judged as labelled\n")
-    if not results:
-        warn(f"treadle detectors: {beside} has no moments")
-    return 1 if wrong or not results else 0

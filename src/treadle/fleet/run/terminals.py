@@ -395,8 +395,7 @@ async def run(attempt: RunningAttempt, words: str, seen: Seen, questions: Questi
     spec = attempt.spec
     place = place_of(spec.id, "agent")
     options = ["--foreground", "--id", place.id, "--workdir", attempt.root, "--linger", "0"]
-    record = os.path.join(attempt.directory, "terminal.cast")
-    argv = treadle("run", *options, "--record", record, "--", *command(spec.agent))
+    argv = treadle("run", *options, "--", *command(spec.agent))
     terminal = await start(argv, place)
     try:
         await _type(place, words)

@@ -30,7 +30,7 @@ NAMES = ("claude", "codex", "gemini", "opencode", "kimi", "copilot", "pi", "qwen
 """The agents whose tables ship with us."""
 
 MOMENTS = ".moments.toml"
-"""How the file beside a table ends that holds labelled moments of its agent's screen."""
+"""How the files of labelled screens end that earlier versions wrote beside a table."""
 _loaded: dict[str, Detector] = {}
 """By the path of the file."""
 _files: dict[str, str] = {}
