@@ -6,7 +6,7 @@ One JSON object a line, each with `uuid` and `parentUuid`. Under an SDK of Claud
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -15,7 +15,7 @@ from treadle.agent.messages import AssistantMessage, ChatMessage, ToolResult, Us
 from treadle.agent.transcript import Header, MessageRecord, Named, Transcript, TurnBegan, effective
 from treadle.io.files import read_if_there, write_atomic
 from treadle.io.paths import private_dir
-from treadle.settings.claude import user_directory
+from treadle.settings.claude import entrypoint_of, user_directory
 from treadle.wire.common.connection import json_line
 from treadle.wire.common.jsontext import timestamp
 from treadle.wire.oneshot.arguments import THEIRS, to_theirs
@@ -40,12 +40,6 @@ def claude_path(transcript: Transcript, entrypoint: str) -> str:
 def _path(session: str, cwd: str) -> str:
     folder = re.sub(r"[^A-Za-z0-9]", "-", os.path.realpath(cwd))
     return os.path.join(user_directory(os.environ), "projects", folder, f"{session}.jsonl")
-
-
-def entrypoint_of(environ: Mapping[str, str]) -> str:
-    """Which SDK of Claude drives us, such as `sdk-py`; empty when none does."""
-    name = environ.get("CLAUDE_CODE_ENTRYPOINT", "")
-    return name if name.startswith("sdk-") else ""
 
 
 def deleted(header: Header, turns: int) -> bool:

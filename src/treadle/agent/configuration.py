@@ -9,7 +9,6 @@ from typing import Any
 
 import msgspec
 
-from treadle.agent.claude_lines import entrypoint_of
 from treadle.agent.messages import Provider
 from treadle.agent.providers.names import ModelSettings, key_source, model_settings, resolve
 from treadle.errors import ConfigError
@@ -18,7 +17,14 @@ from treadle.redact import is_secret_name
 from treadle.sandboxed.confining import settled
 from treadle.session import Confinement, Limits, Rules, SessionSpec
 from treadle.settings import config
-from treadle.settings.claude import ClaudeSettings, ClaudeVariables, CommandHook, own_variables, plugin_settings
+from treadle.settings.claude import (
+    ClaudeSettings,
+    ClaudeVariables,
+    CommandHook,
+    entrypoint_of,
+    own_variables,
+    plugin_settings,
+)
 from treadle.settings.config import McpServer, Settings, Timeouts
 
 KEY_COMMAND_SECONDS = 30.0

@@ -8,7 +8,6 @@ from collections.abc import Mapping
 import msgspec
 
 from treadle import __version__
-from treadle.agent.claude_lines import copied_from, deleted, entrypoint_of, named_messages
 from treadle.agent.configuration import Configuration
 from treadle.agent.messages import AssistantMessage, ChatMessage
 from treadle.agent.session import CAPABILITIES, NAME, NativeSession
@@ -30,6 +29,7 @@ from treadle.agent.transcript import (
 )
 from treadle.errors import ConfigError, NotFound
 from treadle.session import AgentInfo, SessionSpec, StoredSession
+from treadle.settings.claude import entrypoint_of
 
 # Goes on with a session from the middle: what was said up to a line that a host names, and nothing after it.
 #
@@ -41,6 +41,8 @@ LEFT = (MessageRecord, TurnBegan, Pruned, Compacted, Cleared, Named, Switched)
 
 def cut_after(transcript: Transcript, uuid: str) -> list[Record]:
     """The records that make this line the last one of the conversation. Raises NotFound when there is no such line."""
+    from treadle.agent.claude_lines import named_messages
+
     records = effective(transcript.records)
     for number, spoken, part, last in named_messages(transcript, uuid):
         begins = [at for at, one in enumerate(records[:number]) if isinstance(one, TurnBegan)]
@@ -138,6 +140,7 @@ def _session_to_resume(spec: SessionSpec) -> Transcript | None:
     """The session to resume, if any."""
     if spec.start.resume is None:
         return None
+    from treadle.agent.claude_lines import deleted
     from treadle.agent.stored_sessions import find_session
 
     found = Transcript.read(find_session(spec.start.resume, spec.cwd))
@@ -151,6 +154,8 @@ def _of_copy(spec: SessionSpec) -> SessionSpec:
     start = spec.start
     if not start.resume or not is_id(start.resume) or os.path.isdir(directory_of(start.resume)):
         return spec
+    from treadle.agent.claude_lines import copied_from
+
     if (origin := copied_from(start.resume, spec.cwd)) is None:
         return spec
     name = start.id if start.fork else start.resume

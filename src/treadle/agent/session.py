@@ -66,7 +66,6 @@ from treadle.events import (
     Usage,
     Warned,
 )
-from treadle.policy.guess import access_of
 from treadle.sandboxed.confining import Confining
 from treadle.session import (
     Access,
@@ -294,6 +293,8 @@ def _events(record: MessageRecord, image_file: Callable[[Image], ImageFile]) -> 
         found += [Message(text=message.text, model=message.model)] if message.text else []
         for call in message.calls:
             args = _arguments(call.arguments)
+            from treadle.policy.guess import access_of
+
             access = access_of(call.name, args)
             found.append(
                 ToolStarted(

@@ -16,7 +16,6 @@ HTTP/1.1. It follows no redirects: a caller that may be led elsewhere asks again
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import os
 import sys
 import time
@@ -54,6 +53,8 @@ def proxy_for(url: SplitResult) -> SplitResult | None:
 
 def _within(host: str, exempt: str) -> bool:
     """Whether the host is an address in one of the networks in `NO_PROXY`, which the standard library ignores."""
+    import ipaddress  # only a proxy needs it
+
     try:
         address = ipaddress.ip_address(host)
     except ValueError:

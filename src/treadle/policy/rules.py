@@ -20,7 +20,6 @@ import msgspec
 
 from treadle.errors import ConfigError
 from treadle.policy import patterns, protected
-from treadle.policy.guess import written_by
 from treadle.session import Access, Decision, Guard, Mode, Rules
 
 if TYPE_CHECKING:
@@ -581,6 +580,8 @@ def is_under(path: str, base: str) -> bool:
 def _redirected(access: Access) -> list[Access]:
     """What a command's redirections write, and what the arguments of an unknown tool name to be written."""
     if access.command is None:
+        from treadle.policy.guess import written_by
+
         named = written_by(access) if access.kind == "other" else []
         return [Access(tool=access.tool, kind="write", paths=tuple(named))] if named else []
     from treadle.policy import shell

@@ -19,10 +19,10 @@ from msgspec.structs import replace
 from treadle.errors import ConfigError, NotFound, TreadleError
 from treadle.io.tasks import within
 from treadle.sessions.totals import TurnSummary
-from treadle.verification.ending import NOTHING, CheckedEnding, claims_success, ending_of
 
 if TYPE_CHECKING:  # a turn in a directory without a check needs none of it
     from treadle.receipts.trace import Check
+    from treadle.verification.ending import CheckedEnding
     from treadle.verification.judge import FileRole
     from treadle.workspace.store import Store
     from treadle.workspace.workspace import Workspace
@@ -116,6 +116,8 @@ class TurnCheck:
 
     async def ending(self, turn: TurnSummary, *, asked: bool = False) -> CheckedEnding:
         """What is known about a turn that ended. `asked`: a person wants the check, whatever the turn did."""
+        from treadle.verification.ending import NOTHING, CheckedEnding, claims_success
+
         self._acted |= asked or bool(turn.files) or any(each.started.kind != "read" for each in turn.tools)
         denied = tuple(dict.fromkeys(each.reason for each in turn.denials))
         made = CheckedEnding(state="unverified", why=self._off or self._missing, check=self.command, denied=denied)
@@ -129,6 +131,7 @@ class TurnCheck:
 
     async def _checked(self, workspace: Workspace, made: CheckedEnding, claims: bool) -> CheckedEnding:
         from treadle.sandboxed.checks import verified_check
+        from treadle.verification.ending import NOTHING, ending_of
 
         work = await asyncio.to_thread(lambda: workspace.difference().whole)
         base = workspace.base_tree()

@@ -490,3 +490,9 @@ def _list(value: Any, where: str) -> list[Any]:
     if not isinstance(value, list):
         raise ConfigError(f"{where} must be a list, not {type(value).__name__}")
     return value
+
+
+def entrypoint_of(environ: Mapping[str, str]) -> str:
+    """Which SDK of Claude drives us, such as `sdk-py`; empty when none does."""
+    name = environ.get("CLAUDE_CODE_ENTRYPOINT", "")
+    return name if name.startswith("sdk-") else ""

@@ -22,7 +22,6 @@ from treadle.agent.providers.http import arguments, cut, decode, effort_of, from
 from treadle.agent.tools.images import NOT_SHOWN, PDF
 from treadle.events import ModelRouted, TextDelta, ThinkingDelta
 from treadle.wire.common.images import encoded
-from treadle.wire.models.families import anthropic_used
 
 FINISH: dict[str, FinishReason] = {
     "end_turn": "stop",
@@ -253,6 +252,8 @@ class AnthropicReader:
             calls=tuple(_call(block) for block in blocks if block.start.get("type") == "tool_use"),
             model=self._model,
         )
+        from treadle.wire.models.families import anthropic_used  # not needed before a reply
+
         usage = anthropic_used(self._usage, self._model, self._id)
         return Reply(message=message, finish=FINISH.get(self._stop, "other"), usage=usage)
 

@@ -22,7 +22,6 @@ from treadle.agent.providers.http import arguments, cut, data_url, decode, effor
 from treadle.agent.tools.images import NOT_SHOWN, PDF
 from treadle.events import ModelRouted, TextDelta, ThinkingDelta, Usage
 from treadle.sessions.session import new_id
-from treadle.wire.models.families import used
 
 FINISH: dict[str, FinishReason] = {
     "stop": "stop",
@@ -320,6 +319,8 @@ class ChatReader:
     def _used(self) -> Usage | None:
         if self._usage is None:
             return None
+        from treadle.wire.models.families import used  # not needed before a reply
+
         return used(self._usage, self._model, self._id or None, "prompt", "completion")
 
 

@@ -507,14 +507,14 @@ class HttpProvider:
         return retrying(lambda: self._attempt(body), self._endpoint.retry, self._clock)
 
     async def _attempt(self, body: bytes) -> AsyncGenerator[ReplyItem, None]:
-        from treadle.wire.models.sse import decoder_for  # imported here because a scripted model does not need it
-
         began = time.monotonic()
         reader = self._format.reader(self.name, self.model)
         client = self._open()
         with without_key(self._endpoint.key):
             async with client.post(self._format.path, body) as response:
                 await self._accepted(response)
+                from treadle.wire.models.sse import decoder_for  # nothing needs it before a reply
+
                 decoder = decoder_for(response.headers.get("content-type", ""))
                 received = 0
                 chunks = response.chunks()

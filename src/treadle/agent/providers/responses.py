@@ -21,7 +21,6 @@ from treadle.agent.messages import (
 from treadle.agent.providers.http import cut, data_url, decode, effort_of, from_event, tables
 from treadle.agent.tools.images import NOT_SHOWN, PDF
 from treadle.events import ModelRouted, TextDelta, ThinkingDelta, Usage
-from treadle.wire.models.families import used
 
 REASONS = re.compile(r"(^|/)(o\d|gpt-[5-9]|codex)")
 """Models that reason: only they accept a request for encrypted reasoning."""
@@ -209,6 +208,8 @@ class ResponsesReader:
         usage = self._end.get("usage")
         if not isinstance(usage, dict):
             return None
+        from treadle.wire.models.families import used  # not needed before a reply
+
         return used(usage, self._model, str(self._end["id"]) if self._end.get("id") else None, "input", "output")
 
 

@@ -38,15 +38,14 @@ from treadle.sessions.abilities import can
 from treadle.sessions.served import ServedTurn
 from treadle.sessions.session import error_info
 from treadle.sessions.totals import Totals, TurnSummary, TurnTotals
-from treadle.verification.ending import CheckedEnding
 from treadle.wire.common.connection import json_line
-from treadle.wire.common.losses import really_lost
 from treadle.wire.oneshot import records as wire
 from treadle.wire.oneshot.arguments import USED
 from treadle.wire.oneshot.connection import READY, Connection
 from treadle.wire.oneshot.records import OutputFormat, Record, RunResult
 
 if TYPE_CHECKING:
+    from treadle.verification.ending import CheckedEnding
     from treadle.wire.codex.translation import ExecRecords
 
 
@@ -641,6 +640,8 @@ class OneShot:
             await self._write([wire.interrupted_line(self.session.id, ending.in_tools)])
         if self.result.total_cost_usd is None and self._unknown_cost is not None:
             self.result.total_cost_usd, self.result.cost_unknown = self._unknown_cost, True
+        from treadle.wire.common.losses import really_lost
+
         if lost := really_lost(self.session.info.losses, None, self._seen):
             self.result.lost = [msgspec.to_builtins(row) for row in lost]
         if checked is not None:
@@ -671,6 +672,8 @@ class OneShot:
         """What the project's check says about a turn that ended well; None where there is nothing to say."""
         if self._verifier is None or not ending.turn or ending.error is not None or self._interrupted is not None:
             return None
+        from treadle.verification.ending import CheckedEnding
+
         self._verifying = asyncio.create_task(self._verifier.ending(summary))
         try:
             left = self._started + self._seconds - time.monotonic() if self._seconds is not None else None
