@@ -200,6 +200,9 @@ class CommandJudge:
         self._doubt(found.lasting, lasts=True)
         self.weigh(some)
         for name, where, *words in found.git:
+            there = repository.locate(os.path.join(self._cwd, where))
+            if there and not repository.inside_other(f"{there[0]}/x", self._claims.planning.live):
+                continue  # another repository's
             try:
                 self._git(name, os.path.join(self._cwd, where), words, depth)
             except TreadleError as error:

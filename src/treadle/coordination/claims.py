@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Sequence
 
+from treadle.coordination import repository
 from treadle.coordination.bindings import IdentityBindings
 from treadle.coordination.claim import (
     DEFAULT_TTL_MINUTES,
@@ -367,7 +368,9 @@ class Claims:
         found = []
         for place in dict.fromkeys((os.path.normpath(path), os.path.realpath(path))):
             inside = os.path.relpath(place, self.top)
-            if inside.split("/")[0] == ".." or place.startswith(self.planning.root + "/"):
+            if inside.split("/")[0] == "..":
+                inside = repository.inside_other(place, self.planning.live)
+            if not inside or place.startswith(self.planning.root + "/"):
                 continue
             try:
                 # A pattern of the shell may match directories, with all that is in them.

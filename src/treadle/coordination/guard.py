@@ -190,7 +190,7 @@ class Guarded:
     def writing(self, paths: tuple[str, ...]) -> Iterator[None]:
         """A session.Writing: while a tool writes these paths, no one can claim them. Denied if another already has, or
         is writing them."""
-        first = not os.path.isdir(self.claims.planning.live)
+        first = not os.path.isdir(self.claims.planning.live) and not self.claims.planning.claimed()
         if found := self._lease(paths):
             raise Collision(found, "change")
         if first:

@@ -16,6 +16,7 @@ from treadle.coordination.claims import Claims, Collision
 from treadle.coordination.held_files import HeldFiles
 from treadle.coordination.identity import Key, checked, declared_process, given_process, root, starter
 from treadle.coordination.planning import Planning
+from treadle.errors import TreadleError
 from treadle.light import Any
 from treadle.policy.guess import CallWrites
 
@@ -24,6 +25,10 @@ _ASK = ("claude", "cursor")
 """The programs of which it is known that a hook can make them ask a person; in the others that lets the call run."""
 _READS_NOTES = ("claude", "codex")
 """The programs that read a note along with an allowed call."""
+
+
+_PATH = re.compile(r"""(?:~|\.\.|/)[^\s'"=;|&<>()]*""")
+"""What could be a path out of the directory, in a command."""
 
 
 class OutsideCall:
@@ -59,6 +64,35 @@ class HookAnswer:
 
 
 def judge(call: OutsideCall) -> HookAnswer:
+    """By the claims of the worktree in which it is made, and then of each other one that it names."""
+    found = _judge(call)
+    if found.reason or call.is_over or call.project != call.cwd:
+        return found
+    return next(filter(None, (_elsewhere(call, top) for top in _other_tops(call))), found)
+
+
+def _other_tops(call: OutsideCall) -> list[str]:
+    """The worktrees that any word of its arguments lies in. There is no look at them after the call."""
+    named = re.findall(_PATH, call.does.command) if call.does.command else call.does.mentioned(call.cwd)
+    paths = [os.path.join(call.where, os.path.expanduser(path)) for path in [call.cwd, *named]]
+    tops = [found[0] for path in [*paths, *call.writes()] if (found := _located(path))]
+    own = _located(call.cwd)
+    return [top for top in dict.fromkeys(tops) if not own or top != own[0]]
+
+
+def _located(path: str) -> tuple[str, str] | None:
+    try:
+        return repository.locate(os.path.normpath(path))
+    except (TreadleError, ValueError):
+        return None
+
+
+def _elsewhere(call: OutsideCall, top: str) -> HookAnswer | None:
+    planning = Planning(project=top)
+    return refusal(Claims(planning, top), None, identity(planning, call), call) if planning.claimed() else None
+
+
+def _judge(call: OutsideCall) -> HookAnswer:
     planning = Planning(project=call.project)
     found = repository.find(call.project)
     top = found.top if found else planning.project
@@ -81,10 +115,11 @@ def judge(call: OutsideCall) -> HookAnswer:
     return verdict
 
 
-def refusal(claims: Claims, held: HeldFiles, haid: str, call: OutsideCall) -> HookAnswer | None:
+def refusal(claims: Claims, held: HeldFiles | None, haid: str, call: OutsideCall) -> HookAnswer | None:
     writes, command, mentions = call.writes(), call.does.command, call.does.mentioned(call.cwd)
     if not writes and not command and not mentions:
-        held.begin()  # for its end is told like any other's
+        if held:
+            held.begin()  # for its end is told like any other's
         return None
     if (unseen := claims.unseen()) and (writes or command and not _looks(command)):
         return HookAnswer(f"what others hold cannot be seen: {'; '.join(unseen)}")
@@ -112,7 +147,7 @@ def refusal(claims: Claims, held: HeldFiles, haid: str, call: OutsideCall) -> Ho
             " the holder is told that you wait."
         )
     looks = bool(command) and _looks(command)
-    not_saved = held.begin("" if looks else judged.unseen)
+    not_saved = held.begin("" if looks else judged.unseen) if held else judged.unseen
     if not looks and judged.unseen and (why := judged.lasting or call.does.goes_on or not_saved and judged.unseen):
         return HookAnswer(
             f"others hold files here, and the command does not show {why}. Name the files plainly in it,"

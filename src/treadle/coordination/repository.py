@@ -42,6 +42,17 @@ def find(start: str | None = None) -> SharedRepository | None:
     return SharedRepository(*located) if located else None
 
 
+def inside_other(path: str, live: str) -> str:
+    """Where an absolute path lies in a worktree of the repository whose live state is `live`; empty if in none."""
+    try:
+        located = locate(path)
+        if located is None or os.path.dirname(os.path.realpath(live)) != common_of(located[1]):
+            return ""
+    except ConfigError:
+        return ""
+    return os.path.relpath(os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path)), located[0])
+
+
 def is_sealed(git: str) -> bool:
     """Whether this git directory is an agent's own, shown instead of the user's."""
     return os.path.exists(os.path.join(git, MARK))

@@ -5,10 +5,11 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.coordination.conftest import BIN, Run
+from tests.coordination.conftest import BIN, Run, git
 from treadle.cli.heimdall import hook
 from treadle.cli.heimdall.table import COMMANDS
 
@@ -94,6 +95,30 @@ def test_what_is_no_call_is_refused_where_somebody_claims_and_else_goes_on(heimd
     for program in ("claude", "cursor"):
         done = heimdall("hook", program, stdin=given)
         assert done.returncode == 0 and '"deny"' in done.stdout and "could not be checked" in done.stdout
+
+
+@pytest.mark.parametrize("cwd", ["second", "."])
+@pytest.mark.parametrize(
+    ("tool", "given"),
+    [
+        ("Write", {"file_path": "{top}/src/a/b.ts"}),
+        ("mcp__fs__put", {"what": ["{top}/src/a/b.ts"]}),
+        ("Bash", {"command": "echo x > {top}/src/a/b.ts"}),
+        ("Bash", {"command": "git -C {top} checkout main -- ."}),
+        ("Bash", {"command": "git --git-dir={top}/.git --work-tree={top} reset --hard"}),
+    ],
+)
+def test_what_is_held_in_another_checkout_is_refused_from_this_one_and_from_outside(
+    heimdall: Run, project: Path, tmp_path: Path, cwd: str, tool: str, given: dict[str, Any]
+) -> None:
+    git(project, "worktree", "add", "-q", str(tmp_path / "second"))
+    heimdall("claim", "claim", "src/a", "--task", "T", HEIMDALL_HAID="haid:bob.box-0002")
+    filled = json.loads(json.dumps(given).replace("{top}", str(project)))
+    place = tmp_path / cwd
+    made = json.dumps({"tool_name": tool, "tool_input": filled, "session_id": "s", "cwd": str(place)})
+    assert '"permissionDecision"' in heimdall("hook", "claude", stdin=made, cwd=place).stdout
+    other = json.dumps({**json.loads(made), "tool_name": "Write", "tool_input": {"file_path": f"{project}/docs/x.md"}})
+    assert "permissionDecision" not in heimdall("hook", "claude", stdin=other, cwd=place).stdout
 
 
 def test_a_look_that_takes_too_long_refuses_the_write(
