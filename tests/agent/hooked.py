@@ -15,7 +15,7 @@ LS = Use(tool="bash", args={"command": "ls"}, kind="execute", command="ls")
 
 def judging(tmp_path: Path, entry: dict[str, Any], event: str = "PreToolUse", **more: Any) -> EventHooks:
     read = parse({"hooks": {event: [{"hooks": [entry]}]}}, "x", "/")
-    assert not read.missed and not read.not_run
+    assert not read.of_hooks.notice and not read.of_hooks.forbids
     return EventHooks(str(tmp_path), read.hooks, env=ENV, **more)
 
 

@@ -78,7 +78,7 @@ async def test_a_hook_that_might_forbid_something_and_cannot_be_run_is_an_error(
     (tmp_path / ".claude").mkdir()
     hooks = {"hooks": {"PreToolUse": [{"hooks": [{"type": "agent", "prompt": "x"}]}]}}
     (tmp_path / ".claude" / "settings.json").write_text(json.dumps(hooks))
-    with pytest.raises(ConfigError, match="PreToolUse.*, and it might forbid something") as caught:
+    with pytest.raises(ConfigError, match="PreToolUse.* may forbid something") as caught:
         await load(tmp_path, trusted=True)
     assert "--setting-sources" in (caught.value.hint or "")
 

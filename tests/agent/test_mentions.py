@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.agent.tools.workspace import Workspace
-from treadle.agent.project import mentioned
 from treadle.agent.session import MOST, with_files
 from treadle.agent.tools.files import load, not_known
 from treadle.session import Access, Decision
+from treadle.settings.project import mentioned
 
 
 @pytest.fixture

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from treadle.agent import project
 from treadle.io.paths import config_file
 from treadle.session import Instructions
+from treadle.settings import project
 
 
 def knowledge(cwd: str) -> str:
@@ -111,14 +111,15 @@ def test_skills_are_found_near_and_far_and_the_nearest_wins(repo: Path) -> None:
 def test_markdown_files_are_slash_commands(repo: Path) -> None:
     write(
         repo / ".claude" / "commands" / "git" / "pr.md",
-        "---\ndescription: Open a PR\n---\nOpen a PR for $1 ($ARGUMENTS)",
+        "---\ndescription: Open a PR\n---\nOpen a PR for $0 ($ARGUMENTS)",
     )
     write(repo / ".treadle" / "commands" / "fix.md", "Fix it.")
     found = project.commands(str(repo))
     assert sorted(found) == ["fix", "git:pr"]
     assert found["git:pr"].description == "Open a PR"
-    assert project.expand(found["git:pr"].template, "main now") == "Open a PR for main (main now)"
-    assert project.expand(found["git:pr"].template, "") == "Open a PR for  ()"
+    template, first = found["git:pr"].template, found["git:pr"].first
+    assert project.expand(template, "main now", first) == "Open a PR for main (main now)"
+    assert project.expand(template, "", first) == "Open a PR for  ()"
     assert project.expand(found["fix"].template, "") == "Fix it."
     assert project.expand(found["fix"].template, "quickly $1") == "Fix it.\n\nquickly $1"
     assert project.expand("$1 $10 $ARGUMENTSX", "a") == "a $10 $ARGUMENTSX"
@@ -208,7 +209,7 @@ def test_a_skill_is_reserved_for_people_also_with_a_comment(written: str, repo: 
     header = f'description: of "#1" # note\ndisable-model-invocation: {written}\ndisallowed-tools: Bash'
     write(repo / ".claude" / "skills" / "a" / "SKILL.md", f"---\n{header}\n---\nx")
     [skill] = project.skills(str(repo))
-    assert (skill.by_model, skill.description, skill.unused) == (False, 'of "#1"', ("disallowed-tools",))
+    assert (skill.by_model, skill.description, skill.reading.forbids) == (False, 'of "#1"', ("disallowed-tools",))
 
 
 def test_an_output_style_is_found_by_its_name_or_that_of_its_file(repo: Path) -> None:

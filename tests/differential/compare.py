@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 import claude_agent_sdk as sdk
 
-from tests.differential import generated, inventory, options
+from tests.differential import files, generated, inventory, options
 from tests.differential.reasons import REASONS, TOLD
 from tests.differential.scenarios import SCENARIOS
 from tests.drivers.programs import CACHE
@@ -35,7 +35,7 @@ AT_ONCE = 3
 """How many scenarios run at the same time."""
 SEED = 35
 """Of the order in which scenarios are run: what a run that was broken off has found is a sample, and no first part."""
-MADE_BY = (generated, options)
+MADE_BY = (generated, options, files)
 """Each adds its scenarios when it is imported."""
 
 

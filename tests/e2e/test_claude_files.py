@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.differential import files
 from tests.differential.driving import DONE, Seen, calling, drive
 
 EVERY = ["user", "project", "local"]
@@ -102,16 +103,9 @@ async def test_the_model_is_told_what_claude_code_would_tell_it(
     assert {word for word in words if not seen.reached(f"word-{word}")} == missing
 
 
-async def test_what_of_a_command_is_not_used_is_said_and_the_arguments_are_put_into_a_skill(tmp_path: Path) -> None:
-    written = "---\nmodel: haiku\nargument-hint: NUMBER\nallowed-tools: Bash(git:*)\n---\nLook at $1: !`git status`\n"
-    files = {
-        ".claude/commands/look.md": written,
-        ".claude/skills/greet/SKILL.md": "---\ndescription: greets\n---\nGreet $ARGUMENTS warmly.\n",
-        ".claude/agents/scout.md": "---\nname: scout\ndescription: looks\nskills: greet\n---\nYou scout.\n",
-    }
-    script = calling("Task", prompt="look", agent_type="scout") + DONE
-    given: dict[str, Any] = {"files": files, "setting_sources": ["project"]}
-    seen = await drive("treadle", tmp_path, script, "/look 7", "/greet the otter", **given)
-    assert any("/look: not used here: allowed-tools, model, !`command`" in line for line in seen.said)
-    assert seen.reached("Look at 7: ") and seen.reached("Greet the otter warmly.") and seen.reached("You scout.")
-    assert any("Greet $ARGUMENTS warmly" in json.dumps(one["system"]) for one in seen.told)
+@pytest.mark.slow
+@pytest.mark.parametrize("row", files.ROWS, ids=lambda row: row.name)
+async def test_what_people_have_does_what_it_does_in_claude_code_or_is_said(row: files.Row, tmp_path: Path) -> None:
+    seen = await files.seen_of(row, "treadle", tmp_path)
+    said = [line for line in seen.said if row.said and row.said in line]
+    assert said if row.said else files.effects(seen) == row.theirs, seen.said

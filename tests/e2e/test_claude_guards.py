@@ -63,7 +63,7 @@ async def test_a_plugin_s_denying_hook_denies(place: str, tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("file", "text", "says"),
     [
-        ("hooks/hooks.json", {"PreToolUse": [{"hooks": [{"type": "agent"}]}]}, "and it might forbid something"),
+        ("hooks/hooks.json", {"PreToolUse": [{"hooks": [{"type": "agent"}]}]}, "may forbid something"),
         (".claude-plugin/plugin.json", {"hooks": ["./gone.json"]}, "gone.json is not there, and the plugin names it"),
     ],
 )
@@ -98,7 +98,7 @@ async def test_a_setting_that_forbids_and_cannot_be_kept_refuses_the_run(place: 
     text = json.dumps({"deniedMcpServers": [{"serverName": "x"}]})
     given: dict[str, Any] = {"settings": text} if place == "option" else {"files": {place: text}}
     seen = await drive("treadle", tmp_path, TOUCH, setting_sources=["user", "project"], **given)
-    assert seen.told == [] and any("deniedMcpServers forbids something and is not kept" in line for line in seen.said)
+    assert seen.told == [] and any("deniedMcpServers may forbid something" in line for line in seen.said)
 
 
 @pytest.mark.parametrize("place", ["claude/settings.json", "option", "nowhere"])

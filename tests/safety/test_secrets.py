@@ -10,14 +10,13 @@ import pytest
 
 from tests.agent.test_project import knowledge
 from tests.io.sandbox.rooms import repository
-from treadle.agent import project
 from treadle.coordination import changes, overview
 from treadle.coordination.claims import Claims
 from treadle.coordination.planning import Planning
 from treadle.host.event_file import EventFile, encode_events
 from treadle.receipts.trace import join_deltas
 from treadle.redact import MARK, Redactor
-from treadle.settings import config, trust
+from treadle.settings import config, project, trust
 from treadle.wire.sidecar.receipts import AnyAgentEvent, AssistantDelta, RunCompleted, RunStarted
 from treadle.workspace import git as workspace_git
 from treadle.workspace import uncommitted

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -28,10 +28,7 @@ from treadle.settings.claude import (
 from treadle.settings.config import McpServer, Settings, Timeouts
 
 KEY_COMMAND_SECONDS = 30.0
-WITHOUT_HOOKS = (
-    'make it a command: {"type": "command", "command": "..."}; or leave files out: --setting-sources project leaves out'
-    " those of your home directory, user those of the project"
-)
+WITHOUT = "leave its file out: --setting-sources project leaves out those of your home directory, user the project's"
 
 
 class Configuration(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,12 +51,11 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
         env = {**own, **environ, **spec.env}
         theirs = ClaudeVariables.read(env)
         loaded = config.load(spec.cwd, env, trusted=True if spec.trusted else None, sources=instructions.sources)
-        plugins = [plugin_settings(directory) for directory in instructions.plugins]
-        for missed in (*loaded.missed_hooks, *(each for plugin in plugins for each in plugin.missed)):
-            raise ConfigError(f"{missed}, and it might forbid something", hint=WITHOUT_HOOKS)
-        for forbidding in loaded.forbids:
-            raise ConfigError(forbidding, hint="leave the file out: --setting-sources user, or project,local")
-        settings = _with_hooks(loaded.settings, spec, plugins)
+        plugins = {f"the plugin {directory}": plugin_settings(directory) for directory in instructions.plugins}
+        of_plugins = (text for name, plugin in plugins.items() for text in plugin.reading.refusals(name))
+        for refusal in (*loaded.forbids, *of_plugins):
+            raise ConfigError(refusal, hint=WITHOUT)
+        settings = _with_hooks(loaded.settings, spec, plugins.values())
         if spec.mode == "yolo":
             settings.check_bypass()
         return cls(
@@ -70,8 +66,8 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
             theirs=theirs,
             notes=(
                 *loaded.warnings,
-                *([f"not used here: {', '.join(theirs.unused)}"] if theirs.unused else []),
-                *_of_plugins(instructions.plugins, plugins),
+                *filter(None, [theirs.reading.notice]),
+                *(f"{name}: {plugin.reading.notice}" for name, plugin in plugins.items() if plugin.reading.notice),
                 *(() if spec.model else loaded.unreachable),
                 *map(cls.ignored, loaded.ignored),
             ),
@@ -183,7 +179,7 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
         return [name for name in inherited(self.env, self.settings.env)[1] if name not in self.child_env]
 
 
-def _with_hooks(settings: Settings, spec: SessionSpec, plugins: list[ClaudeSettings]) -> Settings:
+def _with_hooks(settings: Settings, spec: SessionSpec, plugins: Iterable[ClaudeSettings]) -> Settings:
     """With the hooks of plugins and of --settings, which are run as those of settings files are, and its bans."""
     given = msgspec.convert(spec.extra.get("hooks", ()), tuple[CommandHook, ...])
     events = (*settings.hooks.events, *(hook for plugin in plugins for hook in plugin.hooks), *given)
@@ -191,13 +187,6 @@ def _with_hooks(settings: Settings, spec: SessionSpec, plugins: list[ClaudeSetti
     bypass = settings.bypass and spec.extra.get("bypass", True)
     banned = {name: McpServer(disabled=True) for name in spec.extra.get("disabled_servers", ())}
     return msgspec.structs.replace(settings, hooks=hooks, bypass=bypass, mcp_servers={**settings.mcp_servers, **banned})
-
-
-def _of_plugins(directories: tuple[str, ...], plugins: list[ClaudeSettings]) -> Iterator[str]:
-    for directory, plugin in zip(directories, plugins, strict=True):
-        yield from plugin.not_run
-        if plugin.unused:
-            yield f"the plugin {directory}: not used here: {', '.join(plugin.unused)}"
 
 
 def _first(asked: Any, file: Any, default: Any) -> Any:

@@ -121,8 +121,8 @@ def _as_agent(configuration: Configuration) -> Configuration:
     name = asked or spec.extra.get("main_agent") or configuration.settings.main_agent
     if not name:
         return configuration
-    from treadle.agent.project import agents
     from treadle.agent.tasks import as_main, kinds
+    from treadle.settings.project import agents
 
     broken: list[str] = []
     known = kinds((*agents(spec.cwd, spec.instructions, broken), *spec.subagents))

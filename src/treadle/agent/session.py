@@ -6,7 +6,7 @@ import asyncio
 import os
 import platform
 import re
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from datetime import date
 from functools import partial
 from pathlib import Path
@@ -16,7 +16,6 @@ from uuid import NAMESPACE_OID, uuid4, uuid5
 import msgspec
 
 from treadle import __version__
-from treadle.agent import project
 from treadle.agent.configuration import Configuration
 from treadle.agent.context import Context, estimate
 from treadle.agent.hooks import SessionHooks
@@ -32,7 +31,6 @@ from treadle.agent.messages import (
     UserMessage,
 )
 from treadle.agent.permissions import Permissions
-from treadle.agent.project import mentioned, read_text
 from treadle.agent.tasks import AgentType, Groups, Tasks, child_spec, kinds
 from treadle.agent.toolbox import Registry, ServersChanged, Toolbox
 from treadle.agent.tools.base import ALLOW_PRIVATE, DEFERRED, FOUND, AnyTool, ToolContext, writing_freely
@@ -49,7 +47,7 @@ from treadle.agent.transcript import (
     TurnBegan,
     TurnOver,
 )
-from treadle.errors import Denied, ToolError
+from treadle.errors import Denied, ToolError, Unsupported
 from treadle.events import (
     FINISHED,
     Asked,
@@ -85,8 +83,10 @@ from treadle.session import (
 from treadle.sessions.abilities import ABILITIES
 from treadle.sessions.session import BaseSession, Turn, new_id
 from treadle.sessions.totals import Totals
-from treadle.settings import trust
+from treadle.settings import project, trust
+from treadle.settings.claude import Reading
 from treadle.settings.config import HookSettings
+from treadle.settings.project import mentioned, read_text
 
 if TYPE_CHECKING:
     from treadle.agent.hooks import HookStep
@@ -894,9 +894,12 @@ class NativeSession(BaseSession):
         if verdict.decision == "deny":
             raise Denied(f"a hook is against /{name}: {verdict.reason}")
 
-    def say_unused(self, name: str, what: Sequence[str]) -> None:
-        if what:
-            self._warn(f"/{name}: not used here: {', '.join(what)}", "settings")
+    def say_unused(self, name: str, reading: Reading) -> None:
+        """What of the file of a command or a skill is not used. Raises Unsupported if it may forbid something."""
+        for refusal in reading.refusals(f"/{name}"):
+            raise Unsupported(refusal, hint="take it out of the file to use it here")
+        if reading.notice:
+            self._warn(f"/{name}: {reading.notice}", "settings")
 
     async def tell_sources(self) -> None:
         """Tell hooks, once, which instructions of the project and the person the model reads."""

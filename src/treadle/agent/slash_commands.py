@@ -4,14 +4,14 @@ import asyncio
 import os
 import re
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from typing import Literal, Protocol, get_args
 
 import msgspec
 
 from treadle import __version__
-from treadle.agent import detached, project
+from treadle.agent import detached
 from treadle.agent.context import Context, estimate
 from treadle.agent.messages import AssistantMessage, ToolResult
 from treadle.agent.permissions import Permissions
@@ -45,6 +45,8 @@ from treadle.session import (
     parse_mode,
 )
 from treadle.sessions.totals import Totals
+from treadle.settings import project
+from treadle.settings.claude import Reading
 
 # What a slash command is: a name, its arguments, one line of help, and what it does to a session.
 
@@ -80,7 +82,7 @@ class CommandedSession(detached.Starter, Protocol):
     async def move_to(self, transcript: Transcript) -> None: ...
     async def prompt(self, prompt: Prompt) -> TurnId: ...
     def read_project(self) -> None: ...
-    def say_unused(self, name: str, what: Sequence[str]) -> None: ...
+    def say_unused(self, name: str, reading: Reading) -> None: ...
     def rewind(self, turn: str, *, restore_files: bool = True) -> list[str]: ...
     def system(self) -> str: ...
 
@@ -882,8 +884,8 @@ async def _start_turn(session: CommandedSession, name: str, args: str) -> Comman
     found = project.commands(cwd, instructions).get(name)
     if found is not None:
         await session.expanding(name, args, "projectSettings")
-        session.say_unused(name, found.unused)
-        text = project.expand(found.template, args)
+        session.say_unused(name, found.reading)
+        text = project.expand(found.template, args, found.first)
     else:
         skill = next(
             (skill for skill in project.skills(cwd, instructions) if skill.name == name and skill.by_person), None
@@ -891,8 +893,8 @@ async def _start_turn(session: CommandedSession, name: str, args: str) -> Comman
         if skill is None:
             return None
         await session.expanding(name, args, "skill")
-        session.say_unused(name, skill.unused)
-        text = project.expand(project.load_skill(skill), args)
+        session.say_unused(name, skill.reading)
+        text = project.expand(project.load_skill(skill), args, skill.first)
     return CommandResult(message="", turn=await session.prompt(Prompt(text=text)))
 
 

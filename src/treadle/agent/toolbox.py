@@ -84,6 +84,7 @@ _SAME = {
     "case_insensitive": "ignore_case",
     "-C": "context",
     "subagent_type": "agent_type",
+    "skill": "name",
 }
 """Other words that models use for an argument; used only if the tool has no argument of that exact name."""
 
@@ -507,7 +508,8 @@ class Toolbox:
         if spec.instructions.project and not spec.tools.only_servers:
             trusted = True if spec.trusted else None
             place = spec.cwd if spec.instructions.uses("project") else None
-            found = find_servers(place, configuration.settings.mcp_servers, configuration.env, trusted=trusted)
+            own = spec.cwd if spec.instructions.uses("user") else None
+            found = find_servers(place, configuration.settings.mcp_servers, configuration.env, trusted=trusted, own=own)
             warnings += [*found.warnings, *map(configuration.ignored, found.ignored)]
             servers = {**found.servers, **servers}
         self._pending = list(servers)

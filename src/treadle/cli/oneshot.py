@@ -246,8 +246,8 @@ def _prepare(text: str | None, options: RunOptions, flags: RunFlags, check: Sche
         from treadle.doors.oneshot.hooks import HostHooks
 
         hooks = HostHooks(spec.cwd, warn=_note)
-    if theirs.unused:
-        _note(f"--settings: not used here: {', '.join(theirs.unused)}")
+    if notice := (theirs.reading + theirs.of_hooks).notice:
+        _note(f"--settings: {notice}")
     if hooks is not None:
         spec = msgspec.structs.replace(spec, program=hooks.program())
     return PreparedRun(

@@ -107,7 +107,7 @@ class Rule(msgspec.Struct, frozen=True):
             return access.kind in _KINDS[self.tool]
         if self.tool == "bash":
             return access.command is not None or _plain(name) in _SHELL_NAMES
-        return self.tool == _plain(name)
+        return self.tool == _plain(name) or (self.tool, name) == ("agent", "task")
 
 
 def parse_rule(text: str) -> Rule:
@@ -208,6 +208,10 @@ class RuleSet:
             return False
         if rule.pattern is None:
             return True
+        if rule.tool == _plain(access.tool) or rule.tool == "agent":  # such as Task(NAME) and Skill(NAME)
+            names = msgspec.to_builtins(access.args) if isinstance(access.args, msgspec.Struct) else None
+            if any(isinstance(name, str) and command_matches(rule.pattern, name) for name in (names or {}).values()):
+                return True
         return any(self.path_matches(rule.pattern, path, wide=True) for path in access.paths) or (
             access.url is not None and host_matches(rule.pattern, access.url)
         )

@@ -7,9 +7,10 @@ Words:
     ignored    what an untrusted project's file asked for and did not get, listed with its reason
 
 Flow: `config` reads the sources in order and merges them into one `Settings`; `claude` turns the settings files of
-Claude Code into tables of the same shape, so that they are merged by the same rules; `trust` says whether the project's
-files count in full. Rooms above read the result. `edit` is the only writer of the person's own file. `extensions`
-finds agents, doors and forges that other distributions add.
+Claude Code into tables of the same shape, so that they are merged by the same rules, and says of every name in them,
+in front matter, plugins and the environment whether it is used; `project` reads the texts (memory, skills, commands);
+`trust` says whether the project's files count in full. Rooms above read the result. `edit` is the only writer of the
+person's own file. `extensions` finds agents, doors and forges that other distributions add.
 
 Promises, and who keeps each:
     An untrusted project can only narrow: forbid more, ask more, lower limits.                  config

@@ -38,34 +38,99 @@ NOT_CALLED = (
 """Events that never come here, or that only look on. Their hooks are accepted but not called, with a warning."""
 FORBIDDING = ("PreToolUse", "PermissionRequest", "UserPromptSubmit", "UserPromptExpansion", "PreModelSwitch")
 """Events whose hooks can forbid what would happen: our own agent does not begin if one of them cannot be run."""
-_HARMLESS = {
-    *("$schema", "statusLine", "theme", "cleanupPeriodDays", "includeCoAuthoredBy", "spinnerTipsEnabled", "verbose"),
-    *("feedbackSurveyRate", "autoUpdatesChannel", "attribution", "terminalTitleFromRename", "viewMode"),
-    *("prefersReducedMotion", "preferredNotifChannel", "spinnerVerbs", "tipsEnabled", "showThinkingSummaries"),
+
+
+class Reading(msgspec.Struct, frozen=True, kw_only=True):
+    """What was found in a file, in its front matter or in the environment, by what becomes of it here. What changes
+    only looks, or what Claude Code does for itself, is in none of the lists: no one misses it."""
+
+    used: tuple[str, ...] = ()
+    unused: tuple[str, ...] = ()
+    forbids: tuple[str, ...] = ()
+    """It forbids something, or may, and is not kept here: what would begin with it does not begin."""
+    unknown: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, kind: str, names: Iterable[str]) -> "Reading":
+        found: dict[str, list[str]] = {verdict: [] for verdict in (*cls.__struct_fields__, "looks")}
+        for name in dict.fromkeys(names):
+            found[_VERDICTS[kind].get(name, "unknown")].append(name)
+        return cls(**{verdict: tuple(found[verdict]) for verdict in cls.__struct_fields__})
+
+    def __add__(self, other: "Reading") -> "Reading":
+        return Reading(**{name: getattr(self, name) + getattr(other, name) for name in self.__struct_fields__})
+
+    @property
+    def notice(self) -> str:
+        """One line; empty when there is nothing to say."""
+        lists = {"not used here": self.unused, "not known here": self.unknown}
+        return "; ".join(f"{what}: {', '.join(names)}" for what, names in lists.items() if names)
+
+    def refusals(self, where: str) -> list[str]:
+        return [f"{where}: {name} may forbid something, and is not kept here" for name in self.forbids]
+
+
+_NAMES: dict[str, dict[str, str]] = {
+    "settings": {
+        "used": "permissions.allow permissions.ask permissions.deny permissions.defaultMode model env hooks agent"
+        " permissions.additionalDirectories permissions.disableBypassPermissionsMode disabledMcpjsonServers"
+        " disableAllHooks sandbox.enabled sandbox.filesystem.denyRead sandbox.filesystem.denyWrite language"
+        " outputStyle",
+        "unused": "apiKeyHelper awsAuthRefresh awsCredentialExport otelHeadersHelper alwaysThinkingEnabled effortLevel"
+        " enabledPlugins extraKnownMarketplaces enableAllProjectMcpServers enabledMcpjsonServers fileSuggestion"
+        " forceLoginMethod forceLoginOrgUUID plansDirectory respectGitignore autoMemoryEnabled advisorModel"
+        " sandbox.autoAllowBashIfSandboxed sandbox.excludedCommands sandbox.network.allowedDomains"
+        " sandbox.network.allowUnixSockets sandbox.network.allowLocalBinding sandbox.filesystem.allowWrite"
+        " sandbox.allowUnsandboxedCommands",
+        "forbids": "allowManagedHooksOnly allowManagedPermissionRulesOnly allowManagedMcpServersOnly availableModels"
+        " allowedMcpServers deniedMcpServers allowedHttpHookUrls httpHookAllowedEnvVars strictKnownMarketplaces"
+        " blockedMarketplaces sandbox.network.deniedDomains sandbox.network.allowManagedDomainsOnly"
+        " sandbox.credentials",
+        "looks": "$schema statusLine theme cleanupPeriodDays includeCoAuthoredBy spinnerTipsEnabled verbose attribution"
+        " feedbackSurveyRate autoUpdatesChannel terminalTitleFromRename viewMode prefersReducedMotion tipsEnabled"
+        " preferredNotifChannel spinnerVerbs showThinkingSummaries permissions.disableAutoMode",
+    },
+    "skill": {
+        "used": "name description when_to_use disable-model-invocation user-invocable argument-hint",
+        "unused": "allowed-tools model agent context effort arguments paths shell mode",
+        "forbids": "disallowed-tools disallowedtools hooks",
+        "looks": "license version author metadata compatibility tags category keywords",
+    },
+    "agent": {
+        "used": "name description tools disallowedtools model maxturns skills",
+        "unused": "effort initialprompt",
+        "forbids": "permissionmode mcpservers memory background hooks isolation",
+        "looks": "color version author tags category license metadata",
+    },
+    "plugin": {
+        "used": "name hooks",
+        "unused": "commands agents skills outputStyles mcpServers lspServers monitors channels settings dependencies"
+        " userConfig .mcp.json .lsp.json settings.json monitors bin",
+        "looks": "$schema version description author homepage repository license keywords displayName category tags",
+    },
+    "environment": {
+        "used": "ANTHROPIC_API_KEY ANTHROPIC_AUTH_TOKEN ANTHROPIC_BASE_URL ANTHROPIC_CUSTOM_HEADERS ANTHROPIC_MODEL"
+        " ANTHROPIC_SMALL_FAST_MODEL ANTHROPIC_DEFAULT_OPUS_MODEL ANTHROPIC_DEFAULT_SONNET_MODEL"
+        " ANTHROPIC_DEFAULT_HAIKU_MODEL CLAUDE_CODE_SUBAGENT_MODEL CLAUDE_CODE_MAX_OUTPUT_TOKENS"
+        " CLAUDE_CODE_MAX_RETRIES BASH_DEFAULT_TIMEOUT_MS MAX_THINKING_TOKENS",
+        "unused": "CLAUDE_CODE_USE_BEDROCK CLAUDE_CODE_USE_VERTEX CLAUDE_CODE_USE_FOUNDRY CLAUDE_CODE_OAUTH_TOKEN"
+        " ANTHROPIC_BETAS CLAUDE_CODE_EXTRA_BODY API_TIMEOUT_MS DISABLE_PROMPT_CACHING BASH_MAX_OUTPUT_LENGTH"
+        " CLAUDE_CODE_SHELL CLAUDE_CODE_SHELL_PREFIX MAX_MCP_OUTPUT_TOKENS MCP_TIMEOUT MCP_TOOL_TIMEOUT"
+        " CLAUDE_CODE_EFFORT_LEVEL CLAUDE_AUTOCOMPACT_PCT_OVERRIDE CLAUDE_CODE_FILE_READ_MAX_OUTPUT_TOKENS"
+        " BASH_MAX_TIMEOUT_MS CLAUDE_CODE_DISABLE_1M_CONTEXT CLAUDE_BASH_MAINTAIN_PROJECT_WORKING_DIR CLAUDE_ENV_FILE"
+        " DISABLE_AUTO_COMPACT DISABLE_COMPACT",
+        "looks": "CLAUDE_CODE_ENTRYPOINT CLAUDE_CODE_SSE_PORT CLAUDE_CODE_SESSION_ID CLAUDE_CODE_STREAM_CLOSE_TIMEOUT"
+        " CLAUDE_CODE_EXECUTABLE CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC CLAUDE_CODE_DISABLE_TERMINAL_TITLE"
+        " CLAUDE_CODE_DISABLE_FEEDBACK_SURVEY CLAUDE_CODE_ENABLE_TELEMETRY CLAUDE_CODE_AUTO_CONNECT_IDE"
+        " CLAUDE_CODE_ENABLE_ASK_USER_QUESTION_TOOL CLAUDE_CODE_CHILD_SESSION CLAUDE_CODE_EXECPATH"
+        " CLAUDE_CODE_SDK_READS_SESSION_STATE",
+    },
 }
-"""Settings of looks, and of what Claude Code does for itself: no one misses them."""
-_PERMISSIONS = {
-    *("allow", "ask", "deny", "defaultMode", "additionalDirectories", "disableBypassPermissionsMode"),
-    "disableAutoMode",  # there is no such mode here
+_VERDICTS = {
+    kind: {name: verdict for verdict, names in lists.items() for name in names.split()}
+    for kind, lists in _NAMES.items()
 }
-FORBIDS = (
-    *("allowManagedHooksOnly", "allowManagedPermissionRulesOnly", "allowManagedMcpServersOnly", "availableModels"),
-    *("allowedMcpServers", "deniedMcpServers", "allowedHttpHookUrls", "httpHookAllowedEnvVars"),
-    *("sandbox.network.deniedDomains", "sandbox.network.allowManagedDomainsOnly", "sandbox.credentials"),
-)
-"""Settings that forbid something and that we cannot keep: with one of them our own agent does not begin."""
-_KNOWN = {
-    "permissions",
-    "disabledMcpjsonServers",
-    "model",
-    "env",
-    "hooks",
-    "disableAllHooks",
-    "sandbox",
-    "outputStyle",
-    "language",
-    "agent",
-} | _HARMLESS
+"""Of each kind, what becomes of a name; what is not here is unknown, and is said."""
 
 
 class CommandHook(msgspec.Struct, frozen=True, kw_only=True):
@@ -120,14 +185,9 @@ class ClaudeSettings(msgspec.Struct, frozen=True, kw_only=True):
     main_agent: str | None = None
     bypass: bool = True
     """False: no session may skip all permissions."""
-    unused: tuple[str, ...] = ()
-    """Settings that are not used here."""
-    not_run: tuple[str, ...] = ()
-    """Hooks that cannot be run here and only look on, one sentence each."""
-    missed: tuple[str, ...] = ()
-    """Hooks that cannot be run here and might forbid something, one sentence each."""
-    forbids: tuple[str, ...] = ()
-    """Settings that forbid something and are not kept here, one sentence each."""
+    reading: Reading = Reading()
+    of_hooks: Reading = Reading()
+    """The same of its hooks, which count only where they may run."""
     disabled_servers: tuple[str, ...] = ()
     """Servers of `.mcp.json` that are not to be started."""
 
@@ -159,8 +219,7 @@ class ClaudeVariables(msgspec.Struct, frozen=True, kw_only=True):
     output_tokens: int | None = None
     tries: int | None = None
     bash_seconds: float | None = None
-    unused: tuple[str, ...] = ()
-    """Variables that are set and not used here."""
+    reading: Reading = Reading()
 
     @classmethod
     def read(cls, environ: Mapping[str, str]) -> "ClaudeVariables":
@@ -175,7 +234,8 @@ class ClaudeVariables(msgspec.Struct, frozen=True, kw_only=True):
             output_tokens=numbers.get("CLAUDE_CODE_MAX_OUTPUT_TOKENS") or None,
             tries=None if retries is None else retries + 1,
             bash_seconds=bash / 1000 if bash else None,
-            unused=tuple([*wrong, *(name for name in _UNUSED_VARIABLES if environ.get(name))]),
+            reading=Reading(unused=tuple(wrong))
+            + Reading.of("environment", [*filter(environ.get, _of_claude(environ))]),
         )
 
 
@@ -185,19 +245,15 @@ _NUMBERS = (
     "BASH_DEFAULT_TIMEOUT_MS",
     "MAX_THINKING_TOKENS",
 )
-_UNUSED_VARIABLES = (
-    *("CLAUDE_CODE_USE_BEDROCK", "CLAUDE_CODE_USE_VERTEX", "CLAUDE_CODE_USE_FOUNDRY", "CLAUDE_CODE_OAUTH_TOKEN"),
-    *(
-        "ANTHROPIC_BETAS",
-        "CLAUDE_CODE_EXTRA_BODY",
-        "API_TIMEOUT_MS",
-        "DISABLE_PROMPT_CACHING",
-        "BASH_MAX_OUTPUT_LENGTH",
-    ),
-    *("CLAUDE_CODE_SHELL", "CLAUDE_CODE_SHELL_PREFIX", "MAX_MCP_OUTPUT_TOKENS", "MCP_TIMEOUT", "MCP_TOOL_TIMEOUT"),
-    *("CLAUDE_CODE_EFFORT_LEVEL", "CLAUDE_AUTOCOMPACT_PCT_OVERRIDE", "CLAUDE_CODE_FILE_READ_MAX_OUTPUT_TOKENS"),
-    *("BASH_MAX_TIMEOUT_MS", "CLAUDE_CODE_DISABLE_1M_CONTEXT", "CLAUDE_BASH_MAINTAIN_PROJECT_WORKING_DIR"),
-)
+
+
+def _of_claude(environ: Mapping[str, str]) -> Iterator[str]:
+    """The names that are Claude Code's, also those that we have never heard of."""
+    known = _VERDICTS["environment"]
+    yield from (name for name in known if name in environ)
+    yield from (name for name in environ if name not in known and name.startswith(("ANTHROPIC_", "CLAUDE_CODE_")))
+
+
 _FOR_ITSELF = re.compile(
     r"ANTHROPIC_|CLAUDE_CODE_|BASH_\w+_MS|MAX_THINKING_TOKENS|DISABLE_PROMPT_CACHING|API_TIMEOUT_MS"
 )
@@ -225,6 +281,16 @@ def user_directory(environ: Mapping[str, str]) -> str:
 
 def own_file(environ: Mapping[str, str]) -> ClaudeFile | None:
     return _file(os.path.join(user_directory(environ), "settings.json"), None)
+
+
+def own_servers(cwd: str, environ: Mapping[str, str]) -> tuple[str, dict[str, Any], dict[str, Any]]:
+    """Where the person's MCP servers are: the file, those for all projects, those for the one around this directory."""
+    path = os.path.join(environ.get("CLAUDE_CONFIG_DIR") or (homes() or ["/"])[0], ".claude.json")
+    table = _table(_json(path) or {}, path)
+    projects = _table(table.get("projects") or {}, f"{path}: projects")
+    near: Any = next((projects[place] for place in trust.up_to_top(cwd) if place in projects), {})
+    given = [_table(found, path).get("mcpServers") or {} for found in (table, near)]
+    return path, *(_table(servers, f"{path}: mcpServers") for servers in given)  # type: ignore[return-value]
 
 
 def managed_file() -> ClaudeFile | None:
@@ -258,7 +324,7 @@ def _file(path: str, project: str | None) -> ClaudeFile | None:
         raise ConfigError(f"{path} is not valid JSON: {error}", hint=None if project else hint) from None
     settings = parse(table, path, project or os.path.dirname(path))
     if project is not None and (of_itself := [f"env.{name}" for name in settings.env if _FOR_ITSELF.match(name)]):
-        settings = msgspec.structs.replace(settings, unused=(*settings.unused, *of_itself))
+        settings = msgspec.structs.replace(settings, reading=settings.reading + Reading(unused=tuple(of_itself)))
     return ClaudeFile(path=path, project=project, settings=settings)
 
 
@@ -280,13 +346,11 @@ def parse(table: Any, where: str, base: str) -> ClaudeSettings:
     table = _table(table, where)
     permissions = _table(table.get("permissions") or {}, f"{where}: permissions")
     sandbox = _table(table.get("sandbox") or {}, f"{where}: sandbox")
-    hooks, problems = _hooks(table.get("hooks") or {} if table.get("disableAllHooks") is not True else {}, where)
-    unused = [name for name in table if name not in _KNOWN and name not in FORBIDS]
-    unused += _uncalled(hooks)
+    hooks, of_hooks = _hooks(table.get("hooks") or {} if table.get("disableAllHooks") is not True else {}, where)
     files = _table(sandbox.get("filesystem") or {}, f"{where}: sandbox.filesystem")
-    unused += [f"sandbox.{name}" for name in sandbox if name not in ("enabled", "filesystem")]
-    unused += [f"sandbox.filesystem.{name}" for name in files if name not in _HIDING]
-    unused += [f"permissions.{name}" for name, value in permissions.items() if name not in _PERMISSIONS and value]
+    reading = Reading.of("settings", _named(table, sandbox))
+    if sandbox.get("allowUnsandboxedCommands") is False and sandbox.get("enabled") is not False:
+        reading += Reading(forbids=("sandbox.allowUnsandboxedCommands",))
     base = escape(base.rstrip("/"))
     rules = {
         verdict: tuple(_rule(str(rule), base) for rule in _list(permissions.get(verdict) or [], f"{where}: {verdict}"))
@@ -307,27 +371,28 @@ def parse(table: Any, where: str, base: str) -> ClaudeSettings:
         language=_text(table.get("language")),
         main_agent=_text(table.get("agent")),
         bypass=permissions.get("disableBypassPermissionsMode") != "disable",
-        unused=tuple(unused),
-        not_run=tuple(text for event, text in problems if event not in FORBIDDING),
-        missed=tuple(text for event, text in problems if event in FORBIDDING),
-        forbids=tuple(
-            f"{where}: {name} forbids something and is not kept here" for name in _not_enforced(table, sandbox)
-        ),
+        reading=reading,
+        of_hooks=of_hooks,
         disabled_servers=tuple(map(str, _list(table.get("disabledMcpjsonServers") or [], where))),
     )
 
 
-def _not_enforced(table: dict[str, Any], sandbox: dict[str, Any]) -> Iterator[str]:
-    for name in FORBIDS:
-        value: Any = table
-        for key in name.split("."):
-            value = value.get(key) if isinstance(value, dict) else None
-        if value and not (name.startswith("sandbox.") and sandbox.get("enabled") is False):
+def _named(table: dict[str, Any], sandbox: dict[str, Any], at: str = "") -> Iterator[str]:
+    """The names of what is set, those inside of tables after a dot. What would forbid something and is empty or off
+    forbids nothing."""
+    for key, value in table.items():
+        name = f"{at}{key}"
+        if name in _TABLES and isinstance(value, dict):
+            yield from _named(value, sandbox, f"{name}.")
+        elif name == "sandbox.allowUnsandboxedCommands" and value is False:
+            continue  # in the place of what it allows otherwise, it forbids
+        elif name.startswith("sandbox.") and sandbox.get("enabled") is False:
+            continue
+        elif value or _VERDICTS["settings"].get(name) != "forbids" and not name.startswith("permissions."):
             yield name
-    if sandbox.get("allowUnsandboxedCommands") is False and sandbox.get("enabled") is not False:
-        yield "sandbox.allowUnsandboxedCommands"
 
 
+_TABLES = ("permissions", "sandbox", "sandbox.filesystem", "sandbox.network")
 _HIDING = {"denyRead": "Read", "denyWrite": "Edit"}
 """What the sandbox of Claude Code hides or keeps from being written, by the rule that does the same."""
 
@@ -345,7 +410,7 @@ def plugin_settings(directory: str) -> ClaudeSettings:
     given = manifest.get("hooks", [])
     sources = ["hooks/hooks.json", *(given if isinstance(given, list) else [given])]
     hooks: list[CommandHook] = []
-    problems: list[tuple[str, str]] = []
+    reading = Reading.of("plugin", [*(name for name in manifest if manifest[name]), *_parts(directory)])
     for source in sources:
         path = os.path.join(directory, source) if isinstance(source, str) else directory
         if source in sources[1:] and not os.path.exists(path):
@@ -354,21 +419,14 @@ def plugin_settings(directory: str) -> ClaudeSettings:
         found, wrong = _hooks(table.get("hooks", table) or {}, path)
         own = [msgspec.structs.replace(hook, root=directory) for hook in found]
         hooks += [hook for hook in own if hook not in hooks]
-        problems += wrong
-    parts = [name for name in _PLUGIN_PARTS if os.path.exists(os.path.join(directory, name))]
-    return ClaudeSettings(
-        hooks=tuple(hooks),
-        unused=tuple(
-            dict.fromkeys([*parts, *(name for name in _PLUGIN_KEYS if manifest.get(name)), *_uncalled(hooks)])
-        ),
-        not_run=tuple(text for event, text in problems if event not in FORBIDDING),
-        missed=tuple(text for event, text in problems if event in FORBIDDING),
-    )
+        reading += wrong
+    return ClaudeSettings(hooks=tuple(hooks), reading=reading)
 
 
-_PLUGIN_PARTS = (".mcp.json", ".lsp.json", "settings.json", "monitors", "bin")
-_PLUGIN_KEYS = ("mcpServers", "lspServers", "commands", "agents", "skills", "outputStyles", "monitors", "channels")
-"""What a plugin can have besides hooks and the usual folders of skills, commands, agents and output styles."""
+def _parts(directory: str) -> list[str]:
+    """What a plugin has besides hooks and the usual folders of skills, commands, agents and output styles."""
+    parts = (".mcp.json", ".lsp.json", "settings.json", "monitors", "bin")
+    return [name for name in parts if os.path.exists(os.path.join(directory, name))]
 
 
 def _json(path: str) -> Any:
@@ -381,21 +439,26 @@ def _json(path: str) -> Any:
 
 def all_run(settings: ClaudeSettings) -> ClaudeSettings:
     """The same settings; ConfigError when one of their hooks cannot be run."""
-    for problem in settings.forbids:
-        raise ConfigError(problem, hint="leave it out")
-    for problem in (*settings.missed, *settings.not_run):
-        raise ConfigError(problem, hint=f'write {{"type": "command", "command": "..."}}; events: {", ".join(EVENTS)}')
+    whole = settings.reading + settings.of_hooks
+    for refusal in (msgspec.structs.replace(whole, forbids=whole.forbids + settings.of_hooks.unknown)).refusals(
+        "--settings"
+    ):
+        raise ConfigError(
+            refusal, hint=f'leave it out; a hook is {{"type": "command", "command": "..."}} of {", ".join(EVENTS)}'
+        )
     return settings
 
 
-def _hooks(table: Any, where: str) -> tuple[tuple[CommandHook, ...], list[tuple[str, str]]]:
-    """The commands in the `hooks` of a settings file; and the event of each hook that cannot be run, with the why."""
+def _hooks(table: Any, where: str) -> tuple[tuple[CommandHook, ...], Reading]:
+    """The commands in the `hooks` of a settings file; and what of them cannot be run."""
     found: list[CommandHook] = []
-    problems: list[tuple[str, str]] = []
+    reading = Reading()
     for event, groups in _table(table, f"{where}: hooks").items():
         if event not in EVENTS + NOT_CALLED:
-            problems.append((event, f"{where}: hooks of the event {event!r} are not run here"))
+            reading += Reading(unknown=(f"hooks of the event {event!r}",))
             continue
+        if event in NOT_CALLED and groups:
+            reading += Reading(unused=(f"hooks of {event}",))
         for group in _list(groups, f"{where}: {event}"):
             entry = _table(group, f"{where}: {event}")
             matcher = str(entry.get("matcher") or "")
@@ -403,13 +466,10 @@ def _hooks(table: Any, where: str) -> tuple[tuple[CommandHook, ...], list[tuple[
                 made = _hook(event, matcher, _table(one, f"{where}: {event}"))
                 if made is not None:
                     found.append(made)
-                else:
-                    problems.append((event, f"{where}: a hook of {event} is {_described(one)}, and is not run here"))
-    return tuple(found), problems
-
-
-def _uncalled(hooks: Iterable[CommandHook]) -> list[str]:
-    return [f"hooks of {event}" for event in dict.fromkeys(hook.event for hook in hooks) if event in NOT_CALLED]
+                    continue
+                name = (f"a hook of {event} {_described(one)}",)
+                reading += Reading(forbids=name) if event in FORBIDDING else Reading(unused=name)
+    return tuple(found), reading
 
 
 def _described(entry: Any) -> str:
@@ -417,7 +477,7 @@ def _described(entry: Any) -> str:
     unknown = [name for name in entry if name not in _FIELDS.get(kind, ())]
     if kind not in _FIELDS:
         return f"of the type {kind!r}"
-    return f"one with {', '.join(unknown)}" if unknown else f"a {kind} without its text or for another shell"
+    return f"with {', '.join(unknown)}" if unknown else f"that is a {kind} without its text or for another shell"
 
 
 _SHARED = {"type", "timeout", "if", "once", "statusMessage"}

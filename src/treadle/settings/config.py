@@ -218,10 +218,8 @@ class LoadedSettings(msgspec.Struct, frozen=True, kw_only=True):
     project: str | None = None
     """The directory that holds the project's `.treadle`."""
     trusted: bool = False
-    missed_hooks: tuple[str, ...] = ()
-    """Hooks of Claude Code's files that might forbid something and that our own agent cannot run."""
     forbids: tuple[str, ...] = ()
-    """Settings of Claude Code's files that forbid something and are not kept by our own agent."""
+    """What of Claude Code's files may forbid something and is not kept by our own agent, a sentence each."""
     unreachable: tuple[str, ...] = ()
     """Models of Claude Code's files that cannot be used here, with their file."""
     origins: dict[str, str] = {}
@@ -301,7 +299,6 @@ def load(
         ignored=tuple(ignored),
         project=project or place,
         trusted=bool(trusted),
-        missed_hooks=tuple(theirs.missed),
         forbids=tuple(theirs.forbids),
         unreachable=() if merged.get("model") else tuple(theirs.unreachable),
         origins=origins,
@@ -322,7 +319,6 @@ class _Theirs(msgspec.Struct, kw_only=True):
     ignored: list[str]
     model: str | None = None
     """The model that Claude Code's variables name, which goes before those of its files."""
-    missed: list[str] = []
     forbids: list[str] = []
     unreachable: list[str] = []
 
@@ -371,13 +367,12 @@ def _with_claude(merged: dict[str, Any], file: ClaudeFile, trusted: bool, theirs
             raise
         theirs.ignored.append(str(error))
         return merged
-    if file.settings.unused:
-        theirs.warnings.append(f"{file.path}: not used here: {', '.join(file.settings.unused)}")
-    theirs.forbids += file.settings.forbids
+    reading = file.settings.reading + (file.settings.of_hooks if trusted else claude.Reading())
+    if reading.notice:
+        theirs.warnings.append(f"{file.path}: {reading.notice}")
+    theirs.forbids += reading.refusals(file.path)
     if not trusted:
         return _over(merged, _narrowed(merged, table, file.path, theirs.ignored), file.path)
-    theirs.warnings += file.settings.not_run
-    theirs.missed += file.settings.missed
     if (model := file.settings.model) and (theirs.model or not (theirs.reaches and claude.reachable(model))):
         del table["model"]
         if theirs.reaches and not theirs.model:
@@ -590,14 +585,22 @@ class FoundServers(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def find_servers(
-    cwd: str | None, configured: Mapping[str, McpServer], environ: Mapping[str, str], *, trusted: bool | None = None
+    cwd: str | None,
+    configured: Mapping[str, McpServer],
+    environ: Mapping[str, str],
+    *,
+    trusted: bool | None = None,
+    own: str | None = None,
 ) -> FoundServers:
     """The settings' servers, and those of the nearest `.mcp.json` if it is trusted (None: ask `treadle trust`).
-    Without a directory, only those of the settings.
+    Without a directory, only those of the settings. `own`: with those that the person has in Claude Code, for all
+    projects and for that of this directory.
     """
-    servers = dict(configured)
     warnings: list[str] = []
     ignored: list[str] = []
+    path, everywhere, here = claude.own_servers(own, environ) if own is not None else ("", {}, {})
+    servers = {**_servers_of(everywhere, path, warnings), **configured}
+    configured = {**_servers_of(here, path, warnings), **configured}
     places = trust.up_to_top(cwd) if cwd is not None else ()
     place = next((here for here in places if os.path.isfile(os.path.join(here, ".mcp.json"))), None)
     if place is not None:
@@ -606,10 +609,10 @@ def find_servers(
         if not trusted and (owner := trust.foreign_owner(place)):
             ignored = [f"{path}: {owner}"]
         elif trusted or trusted is None and trust.is_trusted(place):
-            servers = {**wanted, **servers}
+            servers |= wanted
         else:
             ignored = [f"{path}: mcpServers.{name}" for name in wanted]
-    named = {name: _filled(server, environ) for name, server in servers.items() if not server.disabled}
+    named = {name: _filled(server, environ) for name, server in (servers | configured).items() if not server.disabled}
     return FoundServers(servers=named, warnings=tuple(warnings), ignored=tuple(ignored))
 
 
@@ -631,6 +634,8 @@ def _servers_of(entries: Mapping[str, Any], path: str, warnings: list[str]) -> d
     for name, entry in entries.items():
         try:
             servers[name] = msgspec.convert(entry, McpServer)
+            if unused := [key for key in entry if key not in McpServer.__struct_fields__]:
+                warnings.append(f"{path}: mcpServers.{name}: not used here: {', '.join(unused)}")
         except msgspec.ValidationError as error:
             warnings.append(f"{path}: mcpServers.{name}: {error}")
     return servers

@@ -158,10 +158,10 @@ def test_a_hook_of_claude_code_that_cannot_be_run_stops_only_our_own_agent_and_o
 ) -> None:
     env = {**claude(hooks={"Stop": AGENT}), "TREADLE_MODEL": f"scripted:{script}"}
     done = once(env)
-    assert (done.returncode, done.stdout) == (0, "I heard.\n") and "a hook of Stop is of the type" in done.stderr
+    assert (done.returncode, done.stdout) == (0, "I heard.\n") and "a hook of Stop of the type" in done.stderr
     claude(hooks={"PreToolUse": AGENT})
     done = once(env)
-    assert done.returncode == 1 and "might forbid something" in done.stderr and "--setting-sources" in done.stderr
+    assert done.returncode == 1 and "may forbid something" in done.stderr and "--setting-sources" in done.stderr
     assert once(env, "--setting-sources", "project").stdout == "I heard.\n"
     assert treadle("agents", "native", env=env).returncode == 0
     outside = {**bare_of(env), "TREADLE_AGENT": agent}

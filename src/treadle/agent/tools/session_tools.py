@@ -6,11 +6,11 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from treadle.agent.project import load_skill, skills
 from treadle.agent.tools.base import Resolve, Tool, ToolContext
 from treadle.errors import LocalError, ToolError
-from treadle.events import ToolKind
+from treadle.events import ToolKind, Warned
 from treadle.session import Access
+from treadle.settings.project import load_skill, skills
 
 # Ask the person a question.
 
@@ -69,7 +69,9 @@ class TaskTool:
 
     def access(self, args: TaskArgs, resolve: Resolve) -> Access:
         # What the subagent does is judged call by call, as if the agent did it itself.
-        return Access(tool=self.name, kind="read", args=args)
+        # A rule may forbid a kind by its name, also the usual one that is not named.
+        named = msgspec.structs.replace(args, agent_type=args.agent_type or "general-purpose")
+        return Access(tool=self.name, kind="read", args=named)
 
     async def run(self, args: TaskArgs, context: ToolContext) -> str:
         if not args.prompt.strip():
@@ -159,7 +161,7 @@ class SkillTool:
 
     def access(self, args: SkillArgs, resolve: Resolve) -> Access:
         # No path: the person put it in a place for skills so that it is read, wherever that is.
-        return Access(tool=self.name, kind=self.kind)
+        return Access(tool=self.name, kind=self.kind, args=args)
 
     async def run(self, args: SkillArgs, context: ToolContext) -> str:
         found = {skill.name: skill for skill in await asyncio.to_thread(skills, str(context.cwd), context.instructions)}
@@ -171,6 +173,11 @@ class SkillTool:
                 f"the skill {args.name!r} is reserved for people (disable-model-invocation)",
                 hint=f"ask the person to type /{args.name}; do not do its work in another way",
             )
+        reading = found[args.name].reading
+        for refusal in reading.refusals(f"the skill {args.name!r}"):
+            raise ToolError(refusal, hint="do the work without it, and say so")
+        if reading.notice:
+            context.emit(Warned(message=f"the skill {args.name!r}: {reading.notice}", code="settings"))
         return load_skill(found[args.name])
 
 

@@ -167,13 +167,14 @@ def subagent(name: str, entry: Any) -> Subagent:
     ]
     if unusable:
         raise ConfigError(f"the agent {name!r} asks for {', '.join(unusable)}, which subagents do not have here")
-    tools = _names(entry.get("tools"))
+    given = entry.get("tools")
+    tools = None if given in (None, "", "*") or given == ["*"] else _names(given)
     model = entry.get("model")
     return Subagent(
         name=name,
         description=str(entry.get("description") or ""),
         prompt=entry["prompt"],
-        tools=tools or None,
+        tools=tools,
         denied=_names(entry.get("disallowedTools")),
         model=None if model in (None, "inherit") else str(model),
         max_turns=entry.get("maxTurns") if type(entry.get("maxTurns")) is int else None,

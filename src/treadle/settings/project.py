@@ -8,6 +8,7 @@ symlink that leads out of its place is not followed.
 
 import os
 import re
+import shlex
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -18,7 +19,7 @@ from treadle.io.files import read_at_most, read_if_there
 from treadle.io.paths import config_file
 from treadle.session import Instructions, Subagent
 from treadle.settings import trust
-from treadle.settings.claude import user_directory
+from treadle.settings.claude import FORBIDDING, Reading, user_directory
 from treadle.wire.oneshot.arguments import subagent
 
 # Finds which files a text means by `@path`. Pure.
@@ -42,7 +43,9 @@ KNOWLEDGE = ("agents.md", "claude.md", "claude.local.md")
 THEIRS = ".claude/CLAUDE.md"
 IMPORT_DEPTH = 5
 """How many levels deep files may include others."""
-FOLDERS = (".treadle", ".agents", ".claude")
+_ROOT = "${CLAUDE_PLUGIN_ROOT}"
+OURS = (".treadle", ".agents")
+FOLDERS = (*OURS, ".claude")
 
 
 class Skill(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,10 +55,13 @@ class Skill(msgspec.Struct, frozen=True, kw_only=True):
     """Where its SKILL.md is."""
     by_model: bool = True
     """Whether the model may load it: `disable-model-invocation` reserves it for people."""
-    unused: tuple[str, ...] = ()
-    """What of its file is not used here."""
+    reading: Reading = Reading()
     by_person: bool = True
     """Whether it is a slash command, too: not so with `user-invocable: false`."""
+    root: str = ""
+    """The directory of the plugin that it belongs to."""
+    first: int = 1
+    """The number of its first argument."""
 
 
 class ProjectCommand(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,31 +70,46 @@ class ProjectCommand(msgspec.Struct, frozen=True, kw_only=True):
     template: str
     path: str
 
+    first: int = 1
+    """The number of its first argument."""
     hint: str = ""
     """What its arguments are, as `argument-hint` says."""
-    unused: tuple[str, ...] = ()
-    """What of its file is not used here."""
+    reading: Reading = Reading()
 
 
-def expand(template: str, arguments: str) -> str:
-    """The text to send: `$ARGUMENTS` and `$1` to `$9` replaced, or the arguments appended when it has neither."""
-    words = arguments.split()
+def expand(template: str, arguments: str, first: int = 1) -> str:
+    """The text to send: `$ARGUMENTS`, `$ARGUMENTS[0]` and `$1` to `$9` replaced, or the arguments appended when it has
+    none of them. `first`: the number of the first argument, 0 in files of Claude Code."""
+    try:
+        words = shlex.split(arguments)
+    except ValueError:  # a quote that is not closed
+        words = arguments.split()
 
     def value(found: re.Match[str]) -> str:
-        if found[1] == "ARGUMENTS":
+        if found[0] == "$ARGUMENTS":
             return arguments
-        number = int(found[1])
-        return words[number - 1] if number <= len(words) else ""
+        number = int(found[1]) if found[1] else int(found[2]) - first
+        return words[number] if 0 <= number < len(words) else ""
 
-    text, replaced = re.subn(r"\$(ARGUMENTS\b|[1-9](?!\d))", value, template)
+    text, replaced = re.subn(r"\$(?:ARGUMENTS\[(\d{1,3})\]|ARGUMENTS\b|(\d)(?!\d))", value, template)
     return text if replaced or not arguments.strip() else f"{text.rstrip()}\n\n{arguments}"
 
 
-def _unused(header: dict[str, str], text: str) -> tuple[str, ...]:
-    """What of a command or a skill changes something in Claude Code and nothing here."""
-    known = ("allowed-tools", "disallowed-tools", "disallowedtools", "model", "agent", "context", "hooks", "effort")
-    keys = [key for key in known if header.get(key)]
-    return (*keys, *(["!`command`"] if re.search(r"(?m)(?:^|\s)!`[^`\n]+`", text) else []))
+def _first(folder: str) -> int:
+    """The number of the first argument in files of this folder: ours count from 1."""
+    above = os.path.dirname(folder)
+    return int(os.path.basename(above) in OURS or above == os.path.dirname(config_file()))
+
+
+def _read(kind: str, header: dict[str, str], text: str = "") -> Reading:
+    """What of a file is used. Hooks in it forbid only where they are of an event that can."""
+    keys = [key for key, value in header.items() if value]
+    if "hooks" in keys and not any(event in header["hooks"] for event in FORBIDDING):
+        keys.remove("hooks")
+        return Reading(unused=("hooks",)) + _read(kind, {key: header[key] for key in keys}, text)
+    found = Reading.of(kind, keys)
+    runs = re.search(r"(?m)(?:^|\s)!`[^`\n]+`", text)
+    return found + Reading(unused=("!`command`",)) if runs else found
 
 
 def _places(cwd: str, instructions: Instructions) -> list[str]:
@@ -132,12 +153,14 @@ def skills(cwd: str, instructions: Instructions = ALL) -> list[Skill]:
             if text is not None and len(found) < MAX_ENTRIES:
                 header, body = front_matter(text)
                 skill = Skill(
-                    unused=_unused(header, body),
-                    name=prefix + (header.get("name") or name),
-                    description=_cut(header.get("description", ""), 1024),
+                    reading=_read("skill", header, body),
+                    name=prefix + name,
+                    description=_cut(f"{header.get('description', '')} {header.get('when_to_use', '')}".strip(), 1024),
                     path=path,
                     by_model=header.get("disable-model-invocation", "").lower() != "true",
                     by_person=header.get("user-invocable", "").lower() != "false",
+                    root=prefix and top,
+                    first=_first(folder),
                 )
                 found.setdefault(skill.name, skill)
     return [skill for skill in found.values() if instructions.skills is None or skill.name in instructions.skills]
@@ -153,8 +176,10 @@ def offer(found: list[Skill]) -> str:
 
 def load_skill(skill: Skill) -> str:
     """What the model reads when it loads a skill."""
-    text = read_text(skill.path, os.path.dirname(os.path.dirname(skill.path))) or ""
-    return f"Files of this skill are in {os.path.dirname(skill.path)}\n\n{front_matter(text)[1].strip()}"
+    folder = os.path.dirname(skill.path)
+    text = front_matter(read_text(skill.path, os.path.dirname(folder)) or "")[1].strip()
+    text = text.replace("${CLAUDE_SKILL_DIR}", folder).replace(_ROOT, skill.root or _ROOT)
+    return f"Files of this skill are in {folder}\n\n{text}"
 
 
 def commands(cwd: str, instructions: Instructions = ALL) -> dict[str, ProjectCommand]:
@@ -173,10 +198,11 @@ def commands(cwd: str, instructions: Instructions = ALL) -> dict[str, ProjectCom
             command = ProjectCommand(
                 name=name,
                 description=_cut(description, 200),
-                template=template.strip(),
+                template=template.strip().replace(_ROOT, prefix and top or _ROOT),
                 path=path,
+                first=_first(folder),
                 hint=header.get("argument-hint", ""),
-                unused=_unused(header, template),
+                reading=_read("skill", header, template),
             )
             found.setdefault(name, command)
     return found
@@ -196,12 +222,14 @@ def agents(cwd: str, instructions: Instructions = ALL, broken: list[str] | None 
                 **{_AGENT_KEYS.get(key, key): value for key, value in header.items()},
                 "prompt": prompt.strip(),
             }
-            entry |= {key: listed(entry[key]) for key in ("tools", "disallowedTools") if key in entry}
+            entry |= {key: listed(entry[key]) for key in ("tools", "disallowedTools") if entry.get(key)}
             if str(entry.get("maxTurns", "")).isdecimal():
                 entry["maxTurns"] = int(entry["maxTurns"])
             try:
                 entry["prompt"] += "".join(f"\n\n{text}" for text in _preloaded(header, cwd, instructions))
                 found.setdefault(name, subagent(name, entry))
+                if broken is not None and (notice := _read("agent", header).notice):
+                    broken.append(f"{path}: {notice}")
             except ConfigError as error:
                 if broken is not None:
                     broken.append(f"{path} is not used: {error}")
@@ -302,7 +330,8 @@ def _of_directory(
         text = read_text(path, top)
         if text is not None:
             yield path, text
-            yield from _imported(path, text, top, {os.path.realpath(path)})
+            # The person's own may include what they have anywhere; a project's nothing outside of it.
+            yield from _imported(path, text, "/" if rules == top else top, {os.path.realpath(path)})
     yield from ((path, text) for path, text, when in _rules(rules, top) if not when)
 
 
@@ -356,7 +385,7 @@ def _imported(path: str, text: str, top: str, known: set[str], depth: int = 1) -
     """The files that a text includes with `@path`, relative to it, and those that they include."""
     for names in mentioned(text):
         for name in names:
-            there = os.path.join(os.path.dirname(path), name)
+            there = os.path.join(os.path.dirname(path), os.path.expanduser(name))
             real = os.path.realpath(there)
             if real not in known and (found := read_text(there, top)) is not None:
                 known.add(real)
