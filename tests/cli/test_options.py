@@ -289,11 +289,11 @@ def test_servers_of_several_files_are_put_together_and_the_last_counts(tmp_path:
     ("settings", "said"),
     [
         ({"sandbox": {"x": 1}}, "--settings has a sandbox"),
-        ({"hooks": {"Newer": []}}, "'Newer' are not run here"),
+        ({"hooks": {"Newer": []}}, "'Newer' may forbid something"),
         ({"hooks": []}, None),
         ({"hooks": [1]}, "must be an object"),
         ({"hooks": {"Stop": {}}}, "must be a list"),
-        ({"hooks": {"Stop": [{"hooks": [{"type": "agent", "prompt": "x"}]}]}}, "is of the type"),
+        ({"hooks": {"Stop": [{"hooks": [{"type": "agent", "prompt": "x"}]}]}}, "of the type"),
         ({"hooks": {"Newer": []}, "disableAllHooks": True}, None),
     ],
 )

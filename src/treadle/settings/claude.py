@@ -439,13 +439,11 @@ def _json(path: str) -> Any:
 
 def all_run(settings: ClaudeSettings) -> ClaudeSettings:
     """The same settings; ConfigError when one of their hooks cannot be run."""
-    whole = settings.reading + settings.of_hooks
-    for refusal in (msgspec.structs.replace(whole, forbids=whole.forbids + settings.of_hooks.unknown)).refusals(
-        "--settings"
-    ):
-        raise ConfigError(
-            refusal, hint=f'leave it out; a hook is {{"type": "command", "command": "..."}} of {", ".join(EVENTS)}'
-        )
+    hooks, uncalled = settings.of_hooks, {f"hooks of {event}" for event in NOT_CALLED}
+    not_run = (*hooks.forbids, *hooks.unknown, *(name for name in hooks.unused if name not in uncalled))
+    hint = f'leave it out; a hook is {{"type": "command", "command": "..."}} of {", ".join(EVENTS)}'
+    for refusal in Reading(forbids=settings.reading.forbids + not_run).refusals("--settings"):
+        raise ConfigError(refusal, hint=hint)
     return settings
 
 
