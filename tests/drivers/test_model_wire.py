@@ -132,6 +132,12 @@ async def test_without_a_sandbox_calls_are_counted_and_the_key_counts_as_inside(
         ("gemini", {}, {}, "none of GEMINI_API_KEY, GOOGLE_API_KEY is set"),
         ("gemini", {"GEMINI_API_KEY": KEY, "GOOGLE_GENAI_USE_VERTEXAI": "1"}, {}, "GOOGLE_GENAI_USE_VERTEXAI is set"),
         ("gemini", {"GEMINI_API_KEY": KEY}, {".gemini/settings.json": {"a": {"baseUrl": "x"}}}, "its settings name"),
+        (
+            "qwen",
+            {"OPENAI_API_KEY": KEY},
+            {".qwen/settings.json": {"a": {"b": [{"baseUrl": "x"}]}}},
+            "its settings name",
+        ),
         ("gemini", {"GEMINI_API_KEY": KEY}, {".gemini/settings.json": {"env": {"GEMINI_API_KEY": "y"}}}, "settings"),
         ("copilot", {"COPILOT_PROVIDER_API_KEY": KEY}, {}, "COPILOT_PROVIDER_BASE_URL is not set"),
         ("gemini", {"GEMINI_API_KEY": KEY, "TREADLE_MODEL_WIRE": "direct"}, {}, "switched off"),

@@ -173,6 +173,8 @@ def _usual_codex(path: str, provider: str, wire: WireVariables, env: Mapping[str
 
 def _named(settings: Any, depth: int = 0) -> Iterator[tuple[str, str]]:
     """What an agent's settings say about a base URL or a key: with it the environment does not count."""
+    if isinstance(settings, list):
+        settings = dict(enumerate(settings))
     if isinstance(settings, dict) and depth < 10:
         for name, value in settings.items():
             text = str(name)
