@@ -1,20 +1,24 @@
 """A session of one agent goes on with another, which is told what was said and done."""
 
+import json
 import os
 from collections.abc import AsyncIterator
+from itertools import permutations
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.installed import TREADLE
+from tests.installed import TREADLE, treadle
 from tests.scripts import calls, reply, says
 from treadle.agent.providers.script import Script, ScriptedReply
 from treadle.agents import find_agent, taking_over
 from treadle.errors import Busy, Unsupported
 from treadle.io.files import write_atomic
 from treadle.io.paths import config_file, private_dir
+from treadle.redact import Redactor
 from treadle.session import Rules, Session, SessionSpec, Start
+from treadle.sessions.handover import Gathering
 from treadle.sessions.served import run_turn
 from treadle.sessions.tokens import estimate
 from treadle.testing.server import ModelServer
@@ -126,6 +130,64 @@ async def test_what_matters_of_a_session_reaches_the_next_agents_first_request(
     missing = [name for name, fact in FACTS.items() if fact not in text]
     assert len(missing) <= 1, missing
     assert estimate(text) <= 8000 and text.endswith("Go on.")
+
+
+WIRES = {
+    "native": "native",
+    "acp": "acp:{} acp --model {}",
+    "worker": "worker:{} worker",
+    "sidecar": "sidecar:{} sidecar",
+}
+
+
+async def on_wire(wire: str, program: str, work: Path, model: str, handover: str = "") -> Session:
+    """In ACP the model is the command's."""
+    how = {"model": None} if wire == "acp" else {"model": model}
+    spec = SessionSpec(cwd=str(work), mode="yolo", inherit_env=True, start=Start(handover=handover), **how)
+    return await find_agent(WIRES[wire].format(program, model)).open(spec)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("before", "after"), list(permutations(WIRES, 2)))
+async def test_over_every_wire_what_matters_reaches_the_next_agent(
+    before: str, after: str, work: Path, server: ModelServer
+) -> None:
+    gathering = Gathering(Redactor())
+    session = await on_wire(before, TREADLE, work, f"scripted:{work.parent / 'script.toml'}")
+    late = "Use tabs, not spaces."
+    try:  # each prompt of a sidecar is an order of its own
+        for prompt in (f"{FIRST} {late}",) if before == "sidecar" else (FIRST, late):
+            async for event in run_turn(session, prompt):
+                gathering.look(event)
+    finally:
+        await session.close()
+    handover = gathering.handover(before).prompt()
+    program = f"env TREADLE_BASE_URL={server.url}/v1 {TREADLE}"
+    session = await on_wire(after, program, work, "chat:m", handover)
+    try:
+        [_ async for _ in run_turn(session, "Go on.")]
+    finally:
+        await session.close()
+    text = str(server.asked[0].body["messages"][-1]["content"])
+    missing = [name for name, fact in FACTS.items() if fact not in text]
+    unsaid = {"an assumption", "the last words"} if before == "sidecar" else set()
+    assert len(set(missing) - unsaid) <= 1, missing
+    assert estimate(text) <= 8000 and text.endswith("Go on.")
+
+
+async def test_a_trajectory_of_another_program_begins_a_session(work: Path, server: ModelServer) -> None:
+    steps = [{"step_id": 1, "source": "user", "message": "Call it Kestrel."}]
+    agent = {"name": "openhands", "version": "1"}
+    (work / "run.json").write_text(json.dumps({"schema_version": "ATIF-v1.8", "agent": agent, "steps": steps}))
+    text = await first_request("second", work, f"atif:{work / 'run.json'}", server)
+    assert "You take over a task from openhands." in text and "Call it Kestrel." in text and text.endswith("Go on.")
+
+
+async def test_what_another_agent_would_be_told_can_be_given_to_several_orders(work: Path) -> None:
+    session = await first_session("native", work)
+    done = treadle("sessions", "export", session, "--format", "handover", cwd=work)
+    assert [name for name, fact in FACTS.items() if fact not in done.stdout] == [] and done.stdout[:10] == "<handover>"
+    assert treadle("sessions", "export", "nosuch", "--format", "handover", cwd=work).returncode == 1
 
 
 async def test_a_session_that_is_open_elsewhere_is_not_taken_over_but_can_be_copied(work: Path) -> None:

@@ -15,7 +15,6 @@ from tests.fleet.conftest import Start, give, runner_pid, spec, until_state
 from tests.fleet.engine.buses import StoringClient
 from tests.fleet.repositories import DONE, bash, git, model, read, says, work, write
 from tests.installed import TREADLE
-from tests.scripts import calls, reply
 from tests.waiting import stop
 from treadle.errors import ConfigError, StorageError, WorkspaceError
 from treadle.fleet import client
@@ -26,8 +25,9 @@ from treadle.fleet.orders import begun, encode
 from treadle.fleet.run import resumption, runs, trees
 from treadle.io.files import locked, write_atomic
 from treadle.io.paths import config_file, private_dir
+from treadle.io.process import table
 from treadle.sessions.handover import Handover
-from treadle.wire.fleet.orders import Spec
+from treadle.wire.fleet.orders import OrderLimits, Spec
 from treadle.wire.fleet.records import Attempt
 
 CUT_OFF = (
@@ -544,23 +544,67 @@ async def test_the_latest_attempt_is_gone_on_from_first_and_then_that_of_the_ord
     assert len(await resumption._earlier(attempt)) == 2
 
 
-@pytest.mark.slow
-async def test_at_a_usage_limit_of_days_another_agent_finishes_the_order(
-    bus: Bus, start_node: Start, repository: Path, tmp_path: Path
-) -> None:
-    limited, second = tmp_path / "limited.toml", tmp_path / "second.toml"
-    wait = {"status": 429, "retry_after": 259200, "message": "usage limit"}
-    half = calls("write_file", {"file_path": "half.txt", "content": "half"}, text="I keep the names because of users.")
-    limited.write_text(half + reply(error=wait, times="always"))
-    rest = calls("write_file", {"file_path": "rest.txt", "content": "rest"}, when="keep the names because of users")
-    second.write_text(rest + reply(text="The rest is done."))
-    command = f"{TREADLE} acp --model scripted:{second}"
+FIRST = says("I keep the names because of users.", write("half.txt"), usage={"input": 100, "output": 10})
+REST = says("", write("rest.txt"), when="keep the names because of users", usage={"input": 50, "output": 5})
+
+
+def second_agent(tmp_path: Path, *replies: dict[str, Any]) -> str:
+    """Another agent, which has a program of its own."""
+    command = f"{TREADLE} acp --model {model(tmp_path, *replies, name='second')}"
     private_dir(os.path.dirname(config_file()))
     write_atomic(config_file(), f"[agents.second]\nspeaks = 'acp'\ncommand = '{command}'\n".encode())
+    return "second"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("tokens", "state", "end"),
+    [(300, "done", ("done", "")), (225, "asking", ("parked", "it has used 231 of 225 tokens"))],
+)
+async def test_at_a_usage_limit_of_days_another_agent_finishes_the_order_within_its_budget(
+    tokens: int, state: str, end: tuple[str, str], bus: Bus, start_node: Start, repository: Path, tmp_path: Path
+) -> None:
+    limit = {"error": {"status": 429, "retry_after": 259200, "message": "usage limit"}, "times": "always"}
+    second = second_agent(tmp_path, REST, says("The rest is done.", usage={"input": 60, "output": 6}))
     await start_node()
-    order = msgspec.structs.replace(work(repository, f"scripted:{limited}"), fallback=("second",), mode="yolo")
+    limited = model(tmp_path, FIRST, limit, name="limited")
+    order = work(repository, limited, fallback=(second,), mode="yolo", limits=OrderLimits(tokens=tokens))
     await give(bus, order)
+    async with asyncio.timeout(60):  # it asks, and then its runner leaves
+        while not (ended := await until_state(bus, order.id, state)).attempts[-1].outcome:
+            await asyncio.sleep(0.02)
+    first, last = ended.attempts
+    assert (first.agent, first.outcome, last.agent, last.outcome, last.why) == ("native", "handed_back", "second", *end)
+    assert first.run and last.run and ended.handed[0].reason == "usage_limit"
+    assert (first.used.tokens, last.used.tokens) == (110, 121)
+    began = [
+        seen.event async for seen in client.events(bus, order.id) if (seen.event or {}).get("type") == "tool_started"
+    ]
+    assert [one["args"]["file_path"] for one in began] == ["half.txt", "rest.txt"], "nothing is done twice"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("moment", ["asked", "started", "begun"])
+async def test_a_runner_that_is_killed_during_a_change_loses_nothing(
+    moment: str, bus: Bus, start_node: Start, repository: Path, tmp_path: Path
+) -> None:
+    """The first as the change is asked for, the next as it starts, and as it has begun to write."""
+    second = second_agent(tmp_path, REST, says("The rest is done.", when="rest", delay=1.0))
+    await start_node()
+    begins = model(tmp_path, FIRST, says("never said", delay=120))
+    order = work(repository, begins, mode="yolo", attempts=3)
+    await give(bus, order)
+    await until_written(order, "half.txt")
+    await until_kept(bus, order)
+    first = await runner_pid(order.id)
+    await client.hand(bus, order.id, second)
+    if moment == "asked":
+        os.kill(first, signal.SIGKILL)
+    else:
+        if moment == "begun":
+            await until_written(order, "rest.txt")  # it works where the first did
+        os.kill(await runner_pid(order.id, 2), signal.SIGKILL)
     ended = await client.wait(bus, order.id, 90)
     assert ended.state == "done" and ended.result["changed"] == ["half.txt", "rest.txt"], ended.why
-    assert [(one.agent, one.outcome) for one in ended.attempts] == [("native", "handed_back"), ("second", "done")]
-    assert all(one.run for one in ended.attempts) and ended.handed[0].reason == "usage_limit"
+    assert [one.to for one in ended.handed] == [second] and ended.attempts[-1].agent == second
+    assert table.look(first) is None
