@@ -52,11 +52,11 @@ def test_a_session_is_shown_and_nothing_in_it_acts_on_the_terminal(kept: str) ->
         shown = CliRunner().invoke(sessions, ["show", name]).output
         assert "## You\n\nwhy?" in shown and "**loom**" in shown and "\x1b" not in shown
     told = json.loads(CliRunner().invoke(sessions, ["show", "abc", "--json"]).output)
-    assert [message["role"] for message in told["messages"]] == ["user", "assistant"]
+    assert [step["source"] for step in told["steps"]] == ["user", "agent"]
 
 
 def test_the_form_of_an_export_follows_the_files_name(kept: str, tmp_path: Path) -> None:
-    for name, begin in (("x.JSON", "{\n"), ("x.md", "# mine"), ("x", "# mine")):
+    for name, begin in (("x.JSON", "{"), ("x.md", "# mine"), ("x", "# mine")):
         result = CliRunner().invoke(sessions, ["export", kept, "-o", str(tmp_path / name)])
         assert result.exit_code == 0 and (tmp_path / name).read_text().startswith(begin)
     assert (tmp_path / "x.md").stat().st_mode & 0o777 == 0o600

@@ -12,6 +12,7 @@ import click
 from treadle.agent import stored_sessions
 from treadle.agent.stored_sessions import ListedSession, SessionDocument, find_session, list_sessions
 from treadle.agent.transcript import Transcript, remove
+from treadle.agents import taking_over
 from treadle.cli.as_json import json_option, show_json
 from treadle.cli.render import colourful, one_line, printable
 from treadle.errors import Busy, NotFound
@@ -20,6 +21,7 @@ from treadle.io.files import write_atomic
 from treadle.io.paths import here
 from treadle.io.process.loop import run_async
 from treadle.redact import Redactor
+from treadle.session import SessionSpec, Start
 
 if TYPE_CHECKING:
     from treadle.sandboxed.repositories import Leftover
@@ -153,26 +155,31 @@ def show(wanted: str, tools: bool, as_json: bool) -> None:
 @click.option(
     "--format",
     "form",
-    type=click.Choice(["markdown", "atif"]),
+    type=click.Choice(["markdown", "atif", "handover"]),
     help="Default: by the file's name, or markdown.",
 )
 @click.option("-o", "--output", type=click.Path(dir_okay=False), help="A file instead of standard output.")
 def export(wanted: str, form: str | None, output: str | None) -> None:
-    """Write a session as one document: Markdown, or ATIF, the JSON of a trajectory that Harbor and Phoenix read.
+    """Write a session as one document: Markdown, or ATIF, the JSON of a trajectory that Harbor and Phoenix read, or a
+    handover, what another agent is told that goes on with it (also of AGENT:ID).
 
     \b
     treadle sessions export 7c5 -o talk.md
     treadle sessions export 7c5 -o talk.json          # ATIF
     treadle -p "Go on." --resume atif:talk.json       # a new session begins with it
+    treadle fleet submit "$(treadle sessions export 7c5 --format handover) Go on." --race claude,codex
 
     All that was said is in it, also what the model no longer sees. Secrets that Treadle recognises are taken out; read
     it before you pass it on.
     """
-    document = _document(wanted)
-    if form == "atif" or form is None and (output or "").lower().endswith(".json"):
-        data = stored_sessions.as_atif(document)
+    if form == "handover":
+        session = wanted if ":" in wanted else find_session(wanted)
+        asked = SessionSpec(cwd=here(), start=Start(resume=session, fork=True))
+        data = run_async(taking_over(asked, "")).start.handover.encode("utf-8", "replace")
+    elif form == "atif" or form is None and (output or "").lower().endswith(".json"):
+        data = stored_sessions.as_atif(_document(wanted))
     else:
-        data = stored_sessions.as_markdown(document).encode("utf-8", "replace")
+        data = stored_sessions.as_markdown(_document(wanted)).encode("utf-8", "replace")
     if output is not None:
         write_atomic(os.path.abspath(output), data)
     else:
