@@ -38,7 +38,7 @@ def test_the_list_of_commands_says_of_each_what_it_says_of_itself() -> None:
 
 def test_the_help_is_shown_without_the_commands() -> None:
     said, loaded = loaded_by("--help")
-    assert "Talk with an agent" in said and "click" in loaded
+    assert "Chat with an agent" in said and "click" in loaded
     assert not {"rich", "asyncio", "treadle.host", "treadle.agent", "treadle.cli.chat"} & loaded
 
 
@@ -55,9 +55,9 @@ def test_what_we_foresaw_is_one_line_and_exit_1(monkeypatch: pytest.MonkeyPatch)
 
 
 FORWARDED = [
-    ("fleet land --help", 0, "`treadle fleet land` is `treadle land` now", "Land the work of finished orders"),
+    ("fleet land --help", 0, "`treadle fleet land` is `treadle land` now", "Merge finished work into a branch"),
     ("fleet merge --help", 0, "is `treadle land now --no-help` now", "Land these orders"),
-    ("fleet retry --help", 0, "is `treadle fleet again` now", "Have it done again"),
+    ("fleet retry --help", 0, "is `treadle fleet again` now", "Retry an ended order"),
     ("fleet send-back o1 shorter", 1, "is `treadle fleet again ORDER --text TEXT` now", ""),
 ]
 

@@ -144,7 +144,7 @@ async def drive(
 
 
 def fields(message: Any) -> set[str]:
-    """The fields of a message of the SDK that say something."""
+    """The fields of a message of the SDK that send a message."""
     return {
         field.name
         for field in dataclasses.fields(message)

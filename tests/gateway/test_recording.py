@@ -81,7 +81,7 @@ async def test_what_differs_is_named_and_dates_and_ids_do_not_count(
 ) -> None:
     replies = await recorded(tmp_path, talk("go", **then))
     again, record, notes = await replayed(tmp_path, talk("go", **now))
-    assert again == replies, "it goes on with what there is"
+    assert again == replies, "it goes on with list orders"
     assert [text.startswith(says) for text in record.differences] == ([True] if says else [])
     assert [code for code, _ in notes] == (["replay"] if says else []) and (says or record.normalised)
 

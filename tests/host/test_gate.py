@@ -71,7 +71,7 @@ def test_it_is_the_targets_and_what_it_names_is_there(tmp_path: Path) -> None:
         place.write_text(text)
         repository.git("add", "-A")
         repository.git("commit", "-qm", "gate")
-        place.write_text("what is not committed does not count")
+        place.write_text("check uncommitted changes does not count")
         assert gate.read_from(user, "main").repository == GATE.repository
     place.write_text(gate.written(replace(GATE, unchanged=("tests/**",))))
     repository.git("commit", "-qam", "gate")

@@ -24,7 +24,7 @@ HEARD: dict[bytes, bytes] = {}
 ORDER: dict[str, Any] = {}
 
 
-# Steps that say something...
+# Steps that send a message...
 
 
 def send(data: bytes) -> None:

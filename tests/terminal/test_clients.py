@@ -269,7 +269,7 @@ def test_a_state_is_told_at_once_and_again_only_when_it_has_changed(stage: Stage
         assert next(names) == "permission"
         late.hello(wire.WANT_STATES)
         told = next(message for message in late.messages(WAIT) if isinstance(message, wire.StateFrame))
-        assert told.body["name"] == "permission", "who comes later is told what there is"
+        assert told.body["name"] == "permission", "who comes later is told list orders"
 
 
 def test_who_subscribes_twice_gets_everything_once(stage: Stage) -> None:

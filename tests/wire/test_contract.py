@@ -38,7 +38,7 @@ def test_every_wire_says_in_its_folder_what_the_protocol_is(name: str) -> None:
 def test_looking_into_the_folder_of_a_wire_loads_nothing_heavy(name: str) -> None:
     code = f"import sys, treadle.wire.{name}; print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, text=True, check=True).stdout
-    assert not HEAVY & set(loaded.split()), "an __init__ says what there is and imports nothing"
+    assert not HEAVY & set(loaded.split()), "an __init__ says list orders and imports nothing"
 
 
 @pytest.mark.parametrize("name", folders())

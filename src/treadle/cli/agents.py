@@ -48,14 +48,13 @@ SIGN_IN_SECONDS = 600.0
 
 @click.command("add")
 @click.argument("name", required=False)
-@click.option("--version", "version", metavar="VERSION", help="This release, instead of the one that is listed.")
+@click.option("--version", "version", metavar="VERSION", help="Install this release. Default: the listed one.")
 @json_option
 def add(name: str | None, version: str | None, as_json: bool) -> None:
-    """Fetch an agent that the registry lists, and make it an agent of yours; without NAME, list what can be added.
+    """Install an agent from the registry. Without NAME, list the agents that can be added.
 
-    It is fetched by npm or pip at the version that is listed, below our own state directory, without running any
-    script of its package. One that is a download and not a package is refused. It then stands in your settings as
-    [agents.NAME], and --agent NAME uses it. What it can do is what it says itself.
+    npm or pip installs the listed version below Treadle's state directory, without running package scripts. Agents
+    without a package are refused. The agent is added to your settings as [agents.NAME]; use it with --agent NAME.
     """
     listed = registry.registry()
     if name is None:
@@ -133,9 +132,9 @@ def _show(listed: registry.AgentRegistry, as_json: bool) -> None:
 @click.argument("method", required=False)
 @json_option
 def login(name: str, method: str | None, as_json: bool) -> None:
-    """Sign in to an agent by one of the methods that it offers; without METHOD, list them.
+    """Sign in to an agent. Without METHOD, list the agent's sign-in methods.
 
-    Of agents that speak the Agent Client Protocol. Others are signed in to by their own program.
+    Only for agents that speak the Agent Client Protocol. Sign in to others with their own program.
     """
     settings = agent_settings()
     agent = find_driver(name, settings)
@@ -182,9 +181,9 @@ async def _sign_in(agent: AcpAgent, wanted: str | None) -> tuple[SignIn, ...]:
 @click.argument("file", type=click.File("rb"))
 @json_option
 def refresh(file: IO[bytes], as_json: bool) -> None:
-    """Read the registry anew from FILE, its `registry.json` as it is published; - reads stdin.
+    """Update the agent registry from FILE, a published `registry.json`; - reads stdin.
 
-    What this release came with is a copy of one day. Agents that were added before stay as they are.
+    The registry in this release is a snapshot. Installed agents are not changed.
     """
     made = registry.refresh(file.read(), time.strftime("%Y-%m-%d"))
     show_json(made) if as_json else click.echo(f"{len(made.agents)} agents, of {made.date}")
@@ -194,9 +193,9 @@ def refresh(file: IO[bytes], as_json: bool) -> None:
 @click.argument("name")
 @click.argument("directory", required=False, type=click.Path())
 def new(name: str, directory: str | None) -> None:
-    """Write a distribution that adds the agent NAME, with its driver and its test, for you to fill in.
+    """Create the skeleton of an extension that adds the agent NAME, with a driver and a test.
 
-    It is the driver of the page add-an-agent, which says what the parts are for.
+    The page add-an-agent explains each part.
     """
     place = directory or f"treadle-agent-{name}"
     if not re.fullmatch(r"[a-z][a-z0-9]*(-[a-z0-9]+)*", name):
@@ -244,14 +243,14 @@ class ExtensionRow(msgspec.Struct, frozen=True, kw_only=True):
 @json_option
 @click.pass_context
 def extensions(context: click.Context, as_json: bool) -> None:
-    """List the agents, doors and forges of other distributions, and allow those that you trust.
+    """List installed extensions, and allow those that you trust.
 
     \b
-    treadle extensions                          what is installed, and whether it may be used
-    treadle extensions allow treadle-forges     use what it adds, in the version that is installed now
+    treadle extensions                          list them, and whether each is allowed
+    treadle extensions allow treadle-forges     allow the installed version
 
-    What is allowed runs with your rights. It is written into your own settings, by name and version: an update is
-    asked for again, and no repository can allow one.
+    Allowed extensions run with your permissions. The name and version are stored in your settings: an update must be
+    allowed again, and a repository cannot allow one.
     """
     if context.invoked_subcommand is not None:
         return
@@ -277,7 +276,7 @@ def _listed(found: added.Extension) -> ExtensionRow:
 @extensions.command("allow")
 @click.argument("distribution")
 def allow(distribution: str) -> None:
-    """Let what DISTRIBUTION adds be used, in the version that is installed now."""
+    """Allow the installed version of the extension DISTRIBUTION."""
     from treadle.settings.edit import allow_extension
 
     found = [each for kind in added.KINDS for each in added.extensions(kind) if each.distribution == distribution]
@@ -333,29 +332,28 @@ class AgentsGroup(click.Group):
 
 @click.group("agents", cls=AgentsGroup)
 def agents() -> None:
-    """List the agents that can be put to work here, add one by name, or sign in to one.
+    """List the agents on this machine, add one, or sign in to one.
 
     \b
-    treadle agents                     which are here: version, whether each answers, how it is signed in
-    treadle agents claude              one of them, with all that it can do
-    treadle agents add                 which can be added by name
-    treadle agents add auggie          fetch one that is a package, at the version that is listed
-    treadle agents login auggie        how to sign in to it
-    treadle agents new mine            a distribution that adds an agent of your own, to fill in
+    treadle agents                     list them: version, whether each responds, sign-in
+    treadle agents claude              show one agent with its capabilities
+    treadle agents add                 list agents that can be added
+    treadle agents add auggie          install one from its package, at the listed version
+    treadle agents login auggie        list the ways to sign in to it
+    treadle agents new mine            create the skeleton of an extension with your own agent
     """
 
 
 @agents.command("look")
 @click.argument("name", required=False)
-@click.option("--losses", metavar="AGENT", help="Show what is lost with this agent, event by event.")
-@click.option("--over", type=click.Choice(list(WIRES)), help="With --losses: over this wire.")
-@click.option("--ask", is_flag=True, help="Give each a short prompt, which may cost money, and see whether it answers.")
+@click.option("--losses", metavar="AGENT", help="Show which events this agent's protocol cannot express.")
+@click.option("--over", type=click.Choice(list(WIRES)), help="With --losses: when served over this protocol.")
+@click.option("--ask", is_flag=True, help="Send each agent a short prompt to test it. This may cost money.")
 @json_option
 def look_at(name: str | None, losses: str | None, over: str | None, ask: bool, as_json: bool) -> None:
-    """Look at the agents that can be put to work here: version, path, how each is driven, what it can do.
+    """List the agents on this machine: version, path, protocol, capabilities.
 
-    Each one that is installed is started and greeted, so what is shown is what it says itself. Exits with 1 when the
-    agent that was named does not answer.
+    Every installed agent is started and asked for its capabilities. Exits with 1 if the named agent does not respond.
     """
     settings = agent_settings()
     if over is not None and losses is None:
@@ -526,11 +524,11 @@ def replay(run: str, *, in_place: bool, as_json: bool) -> int:
 
 @click.command("check")
 @click.argument("name")
-@click.option("--against", "runs", multiple=True, required=True, metavar="RUN", help="A recorded run, or several.")
-@click.option("--in-place", is_flag=True, help="Also where the directory is not as it was when the run began.")
+@click.option("--against", "runs", multiple=True, required=True, metavar="RUN", help="A recorded run. Repeatable.")
+@click.option("--in-place", is_flag=True, help="Replay even if the directory has changed since the run began.")
 @json_option
 def check(name: str, runs: tuple[str, ...], in_place: bool, as_json: bool) -> None:
-    """Compare the installed version of an agent with recorded runs: does it still ask its model the same?"""
+    """Replay recorded runs with the installed version of an agent and report changed model requests."""
     sys.exit(not _again(runs, name, in_place, as_json))
 
 

@@ -11,28 +11,31 @@ from treadle.light import Any, NoReturn
 # Names by which a command line is recognised, before anything heavy is imported.
 
 TERMINAL = {
-    "run": ("start", "Run a program in a terminal that outlives this one."),
-    "restore": ("start", "Start terminals again that the machine or a killed supervisor has ended."),
-    "attach": ("start", "Join a terminal: see what its program shows and type into it."),
-    "wall": ("start", "Watch several terminals in one view, the one that asks in front, and type into any."),
+    "run": ("start", "Run a program in a terminal that stays when you disconnect."),
+    "restore": ("start", "Restart terminals that a reboot or a killed supervisor ended."),
+    "attach": ("start", "Join a terminal: see its screen and type into it."),
+    "wall": (
+        "start",
+        "Watch several terminals in one view, and type into any.",
+    ),
     "ls": ("status", "List terminals."),
-    "status": ("status", "How a terminal is doing."),
+    "status": ("status", "Show a terminal's state."),
     "send": ("input", "Type into a terminal."),
-    "tail": ("status", "Show the end of a terminal's output, also after it has ended."),
-    "peek": ("status", "Look at a terminal's screen without attaching, also after it has ended."),
-    "wait": ("input", "Wait until a terminal is in a state, or has ended."),
-    "resize": ("input", "Change a terminal's size, whatever its policy is."),
-    "rename": ("input", "Give a terminal another id."),
-    "diff": ("ends", "Show what the program of a terminal that was started with `run --worktree` has changed."),
-    "merge": ("ends", "Bring what a terminal's program has changed in its worktree into your directory."),
+    "tail": ("status", "Show the last lines of a terminal's output, also after it has ended."),
+    "peek": ("status", "Show a terminal's screen without attaching, also after it has ended."),
+    "wait": ("input", "Wait for a terminal to reach a state or to end."),
+    "resize": ("input", "Change a terminal's size, overriding its resize policy."),
+    "rename": ("input", "Change a terminal's id."),
+    "diff": ("ends", "Show the changes made in a terminal's worktree (`run --worktree`)."),
+    "merge": ("ends", "Copy the changes from a terminal's worktree into your directory."),
     "share": (
         "start",
-        "Make a link with which others watch one terminal in a browser, and nothing else, until it expires.",
+        "Create a read-only link to one terminal for a browser.",
     ),
-    "kill": ("ends", "End a terminal's program and all that belongs to it, and say what died."),
-    "replay": ("start", "Play a recording in this terminal, or a recorded run of an agent again."),
-    "explain": ("status", "Say why a terminal is taken to be in its state."),
-    "detectors": ("status", "List the tables by which an agent's state is read from its screen."),
+    "kill": ("ends", "End a terminal and all its processes, and list them."),
+    "replay": ("start", "Rerun a recorded agent run."),
+    "explain": ("status", "Show why a terminal has its current state."),
+    "detectors": ("status", "List the rules that detect an agent's state from its screen."),
 }
 """Commands that read their own arguments: the module of `treadle.cli.terminal` that each is in, and what it is for."""
 COMPLETE = "_TREADLE_COMPLETE"

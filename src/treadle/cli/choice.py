@@ -303,7 +303,7 @@ async def _at_terminal(plain: bool) -> Way:
     found = await look()
     if not found.ways:
         print(printable(ways_in(found.not_yet)))
-        raise NoModel("No model is configured", hint="`treadle demo` shows it at work without one")
+        raise NoModel("No model is configured", hint="`treadle demo` runs without one")
     return _obvious(found) or await pick(found, plain)
 
 

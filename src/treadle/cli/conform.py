@@ -21,11 +21,11 @@ MARKS = {"kept": ("ok", "green"), "broken": ("NO", "red"), "untried": ("--", "ye
 @click.command(context_settings={"help_option_names": ["-h", "--help"], "ignore_unknown_options": True})
 @click.argument("protocol", type=click.Choice(PROTOCOLS))
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
-@click.option("--against", metavar="COMMAND", help="Judge this program too, and show both side by side.")
-@click.option("--only", default="", metavar="TEXT", help="Only clauses with this text in them.")
-@click.option("--model", default="conform/model", metavar="NAME", help="The model that the program is asked to use.")
-@click.option("--env", multiple=True, metavar="NAME=VALUE", help="A variable for the program. Can be repeated.")
-@click.option("--timeout", default=30.0, metavar="SECONDS", help="How long each answer may take (default 30).")
+@click.option("--against", metavar="COMMAND", help="Test this program too, and show both side by side.")
+@click.option("--only", default="", metavar="TEXT", help="Test only clauses that contain this text.")
+@click.option("--model", default="conform/model", metavar="NAME", help="The model name given to the program.")
+@click.option("--env", multiple=True, metavar="NAME=VALUE", help="Set a variable for the program. Repeatable.")
+@click.option("--timeout", default=30.0, metavar="SECONDS", help="Timeout for each response (default: 30).")
 @click.option("--junit", "junit_file", metavar="FILE", help="Write a JUnit report, for CI.")
 @json_option
 def conform(
@@ -40,16 +40,16 @@ def conform(
     junit_file: str | None,
     as_json: bool,
 ) -> None:
-    """Check whether any program keeps a protocol: each clause of it, and what was seen.
+    """Test a program's conformance to a protocol, clause by clause.
 
     \b
       treadle conform worker -- treadle-worker
       treadle conform worker -- ./my-worker --flag
       treadle conform worker --against "heddle-headless" --junit out.xml -- ./my-worker
 
-    The program is started anew for each clause, in an empty directory, and pointed at a scripted model by the usual
-    variables (OPENAI_BASE_URL, ANTHROPIC_BASE_URL, HEDDLE_BASE_URL, ...), so no key is needed and nothing is paid.
-    It runs unconfined, with your rights. Exit code 0: every clause that could be tried is kept; 1: some are broken.
+    Each clause starts the program in an empty directory and points it at a scripted model through the usual variables
+    (OPENAI_BASE_URL, ANTHROPIC_BASE_URL, HEDDLE_BASE_URL, ...), so it needs no key and costs nothing. The program is
+    not sandboxed. Exit code 0: all tested clauses pass; 1: some fail.
     """
     kit: Kit = importlib.import_module(f"treadle.conform.{protocol}").KIT
     variables = _variables(env)

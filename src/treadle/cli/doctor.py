@@ -282,11 +282,10 @@ SLOW = {"models": "services are asked for their models", "agents": "each is star
 @click.option("--offline", is_flag=True, help="Contact no service and start no agent.")
 @json_option
 def doctor(offline: bool, as_json: bool) -> None:
-    """Say what works on this machine: state, settings, models, agents, optional parts, sandbox, fleet.
+    """Check this machine: state, settings, models, agents, extras, sandbox, fleet.
 
-    What it reports it has tried: settings are read as every run reads them, services that are set up are asked for
-    their models, agents that are installed are started and greeted. Nothing is sent to a model. Exits with 1 when
-    something needed is broken; the last lines say what to do next.
+    Every result is tested: settings are loaded, configured services list their models, installed agents are started. No
+    prompt is sent to a model. Exits with 1 if something required is broken; the last lines suggest fixes.
     """
     found: list[Finding] = []
     for check in _all(offline):
@@ -334,16 +333,16 @@ def _next(found: list[Finding]) -> None:
 @click.command()
 @json_option
 def ps(as_json: bool) -> None:
-    """List the process trees that treadle keeps: agents, their tools, terminals, background tasks.
+    """List the processes that treadle runs: agents, their tools, terminals, background tasks.
 
-    Each has an owner, the treadle process it belongs to; when that ends, for whatever reason, its keeper ends the tree.
+    Each process tree has an owner, a treadle process. When the owner ends, for any reason, the keeper ends the tree.
 
     \b
     OWNER   the treadle process that started it
     KEEPER  the process that ends it when the owner is gone
-    PID     the command itself; "-" when it has ended and left others running
-    PROCS   how many processes are in the tree now
-    RSS     the memory they hold in RAM; pages that they share are counted for each
+    PID     the command itself; "-" if it has ended but its children run
+    PROCS   number of processes in the tree
+    RSS     resident memory; shared pages are counted once per process
     """
     trees = keeper_trees()
     if as_json:

@@ -19,31 +19,33 @@ from treadle.io.process.loop import run_async
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
-@click.option("--model", metavar="NAME", help="The model that its conversations use.")
+@click.option("--model", metavar="NAME", help="The model for its conversations.")
 @click.option("--permission-mode", "mode", metavar="MODE", help="suggest, auto-edit, full-auto, plan or yolo.")
 @click.option("--host", default="127.0.0.1", show_default=True, metavar="ADDRESS", help="Where to listen.")
-@click.option("--port", type=PORT, default=7475, show_default=True, metavar="N", help="0 takes any that is free.")
-@click.option("--name", "names", multiple=True, metavar="NAME", help="A name that clients reach this server by.")
-@click.option("--tls-cert", default="", metavar="FILE", help="A certificate, for other addresses than loopback.")
-@click.option("--tls-key", default="", metavar="FILE", help="Its key, when that is in another file.")
-@click.option("--behind-proxy", is_flag=True, help="A proxy on this machine does TLS; give its name with --name.")
-@click.option("--no-token", is_flag=True, help="Let every program on this machine use it, without a token.")
-@click.option("--token", "client", default="", metavar="CLIENT", help="Print a token for a client, and end.")
-@click.option("--clients", is_flag=True, help="List the clients that hold a token, and end.")
-@click.option("--revoke", default="", metavar="CLIENT", help="Take a client's token back, and end.")
+@click.option("--port", type=PORT, default=7475, show_default=True, metavar="N", help="0: any free port.")
+@click.option("--name", "names", multiple=True, metavar="NAME", help="A host name that clients use for this server.")
+@click.option("--tls-cert", default="", metavar="FILE", help="TLS certificate. Required beyond loopback.")
+@click.option("--tls-key", default="", metavar="FILE", help="The certificate's key, if it is in another file.")
+@click.option(
+    "--behind-proxy", is_flag=True, help="A proxy on this machine terminates TLS; give its host name with --name."
+)
+@click.option("--no-token", is_flag=True, help="Require no token: every program on this machine may connect.")
+@click.option("--token", "client", default="", metavar="CLIENT", help="Print a token for a client and exit.")
+@click.option("--clients", is_flag=True, help="List the clients with a token and exit.")
+@click.option("--revoke", default="", metavar="CLIENT", help="Revoke a client's token and exit.")
 @serving_options
 @json_option
 def a2a(as_json: bool, client: str, clients: bool, revoke: str, **options: Any) -> None:
-    """Serve an agent over HTTP to others that speak A2A, the Agent2Agent protocol (1.0 and 0.3).
+    """Serve an agent over HTTP with A2A, the Agent2Agent protocol (1.0 and 0.3).
 
     \b
-      treadle a2a --token laptop              a token for a client of that name
+      treadle a2a --token laptop              print a token for the client `laptop`
       treadle a2a --agent claude              serve Claude Code in this directory
-      treadle -p --agent a2a:http://127.0.0.1:7475 "..."   drive one, with its token in TREADLE_A2A_TOKEN
+      treadle -p --agent a2a:http://127.0.0.1:7475 "..."   use an A2A agent; its token is in TREADLE_A2A_TOKEN
 
-    The agent's card is at /.well-known/agent-card.json. A conversation of a client is a session here, and a task is
-    one turn of it. What the agent asks makes the task `input-required`: the client replies with the task's id. Each
-    client sees its own tasks only. More: treadle docs a2a.
+    The agent's card is at /.well-known/agent-card.json. Each conversation is a session, and each task is one turn of
+    it. A question from the agent sets the task to `input-required`; the client replies with the task's id. A client
+    sees only its own tasks. More: treadle docs a2a.
     """
     try:
         from treadle.serve.tokens import Tokens, directory
@@ -131,7 +133,7 @@ def _announce(address: str, as_json: bool, *, token: bool) -> None:
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
-@click.option("--model", metavar="NAME", help="The model that new sessions use.")
+@click.option("--model", metavar="NAME", help="The model for new sessions.")
 @click.option("--permission-mode", "mode", metavar="MODE", help="suggest, auto-edit, full-auto, plan or yolo.")
 @click.option(
     "--http",
@@ -146,9 +148,9 @@ def _announce(address: str, as_json: bool, *, token: bool) -> None:
 def acp(
     agent: str, sandbox: bool | None, network: str | None, model: str | None, mode: str | None, port: int | None
 ) -> None:
-    """Serve an agent on stdin and stdout to an editor that speaks the Agent Client Protocol.
+    """Serve an agent to an editor over the Agent Client Protocol (stdin and stdout).
 
-    Your editor starts this; tell it the command. In Zed's settings.json:
+    Your editor starts this command. In Zed's settings.json:
 
     \b
       "agent_servers": {
@@ -156,9 +158,9 @@ def acp(
         "Codex through Treadle": { "command": "treadle", "args": ["acp", "--agent", "codex"] }
       }
 
-    The editor is asked for permissions, with the diff, and can switch the mode, load earlier sessions and run slash
-    commands. Nothing but the protocol is ever written to stdout. With --http it is ws://127.0.0.1:7476/acp instead;
-    `treadle serve --token` prints a client's token. More: treadle docs use-treadle-from-an-editor.
+    The editor shows permission requests with their diff. It can switch the mode, load earlier sessions and run slash
+    commands. Only protocol messages are written to stdout. With --http it serves ws://127.0.0.1:7476/acp instead; get
+    a client's token from `treadle serve --token`. More: treadle docs use-treadle-from-an-editor.
     """
     from treadle.agents import find_agent
     from treadle.doors.acp.door import AcpDoor
@@ -206,9 +208,9 @@ def _serve_over_http(door: Any, port: int) -> None:
 
 
 @click.command("app-server", context_settings={"help_option_names": ["-h", "--help"]})
-@click.option("--model", metavar="NAME", help="The model that new threads use.")
+@click.option("--model", metavar="NAME", help="The model for new threads.")
 @click.option("--permission-mode", "mode", metavar="MODE", help="suggest, auto-edit, full-auto, plan or yolo.")
-@click.option("--listen", default="stdio://", metavar="URL", help="stdio:// is all that there is.")
+@click.option("--listen", default="stdio://", metavar="URL", help="Only stdio:// is supported.")
 @click.option("--config", "-c", multiple=True, metavar="KEY=VALUE", hidden=True)
 @serving_options
 def app_server(
@@ -220,15 +222,15 @@ def app_server(
     listen: str,
     config: tuple[str, ...],
 ) -> None:
-    """Serve an agent on stdin and stdout as `codex app-server` serves Codex, for its SDK and editors.
+    """Serve any agent in place of `codex app-server`, for the Codex SDK and editors.
 
-    Programs that drive Codex start this when they are told that `treadle` is the program of Codex:
+    Programs that drive Codex start this when their Codex path is set to `treadle`:
 
     \b
       from openai_codex import Codex, CodexConfig
       codex = Codex(CodexConfig(codex_bin="/path/of/treadle"))
 
-    TREADLE_AGENT or --agent names the agent. The client decides about approvals. More: treadle docs app-server.
+    Choose the agent with TREADLE_AGENT or --agent. The client answers approvals. More: treadle docs app-server.
     """
     from treadle.agents import find_agent
     from treadle.doors.codex.door import AppServerDoor
@@ -252,11 +254,11 @@ def app_server(
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("name")
-@click.option("--model", metavar="NAME", help="The model that new sessions use.")
+@click.option("--model", metavar="NAME", help="The model for new sessions.")
 @click.option("--permission-mode", "mode", metavar="MODE", help="suggest, auto-edit, full-auto, plan or yolo.")
 @serving_options
 def door(name: str, agent: str, sandbox: bool | None, network: str | None, model: str | None, mode: str | None) -> None:
-    """Serve an agent on stdin and stdout over a door that another distribution adds.
+    """Serve an agent over a protocol that an installed extension adds.
 
     `treadle extensions` lists them. To write one: treadle docs add-a-door.
     """
@@ -278,26 +280,26 @@ def door(name: str, agent: str, sandbox: bool | None, network: str | None, model
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
-@click.option("--model", metavar="NAME", help="The model of runs, unless the client names one.")
+@click.option("--model", metavar="NAME", help="The model for runs, unless the client names one.")
 @click.option(
     "--permission-mode",
     "mode",
     metavar="MODE",
-    help="The most that runs may do without asking. [default: that of the settings, or suggest]",
+    help="The highest mode that runs may use. [default: that of the settings, or suggest]",
 )
 @serving_options
 def mcp(agent: str, sandbox: bool | None, network: str | None, model: str | None, mode: str | None) -> None:
-    """Serve agents on stdin and stdout as tools of an MCP server.
+    """Serve agents as tools of an MCP server (stdin and stdout).
 
-    Any MCP client can then put any agent to work in this directory: run, start, status, read, answer, cancel.
+    Any MCP client can then use any agent in this directory with the tools run, start, status, read, answer and cancel.
 
     \b
       claude mcp add treadle -- treadle mcp --agent codex
       codex mcp add treadle -- treadle mcp --agent claude
 
-    A client cannot ask for more than --permission-mode allows, nor for a directory outside of this one. What needs a
-    permission is asked: of the person at the client where the client can ask them, else of its model, with `answer`.
-    Nothing but the protocol is ever written to stdout. More: treadle docs mcp-door.
+    A client cannot exceed --permission-mode or leave this directory. Permission requests go to the person at the client
+    if the client supports that, else to its model, which uses `answer`. Only protocol messages are written to stdout.
+    More: treadle docs mcp-door.
     """
     from treadle.agents import find_agent
     from treadle.doors.mcp.door import McpDoor
@@ -319,11 +321,10 @@ def mcp(agent: str, sandbox: bool | None, network: str | None, model: str | None
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @serving_options
 def sidecar(agent: str, sandbox: bool | None, network: str | None) -> None:
-    """Serve an agent on stdin and stdout to a control plane that speaks abp/v0.1, one JSON object per line.
+    """Serve an agent to an abp/v0.1 control plane: one JSON object per line on stdin and stdout.
 
-    It says hello, takes orders one after the other, and answers each with events and a receipt. The end of input means
-    that no more orders come; the one under way is finished. To let a control plane start it, name it in its
-    backplane.toml:
+    It sends hello, accepts orders one at a time, and answers each with events and a receipt. After the end of input,
+    the current order is finished. To register it with a control plane, add to its backplane.toml:
 
     \b
       [backends.treadle]
@@ -331,8 +332,8 @@ def sidecar(agent: str, sandbox: bool | None, network: str | None) -> None:
       command = "treadle-sidecar"
       args = []
 
-    The model and its key come from the order or from the environment. Nothing but the protocol is ever written to
-    stdout. The protocol: treadle docs sidecar-protocol. To be the control plane yourself: treadle host run.
+    The model and its key come from the order or the environment. Only protocol messages are written to stdout. The
+    protocol: treadle docs sidecar-protocol. To run a sidecar: treadle host run.
     """
     sys.exit(serve_sidecar(agent, sandbox=sandbox, network=network))
 
@@ -343,9 +344,9 @@ def sidecar(agent: str, sandbox: bool | None, network: str | None) -> None:
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @serving_options
 def worker(agent: str, sandbox: bool | None, network: str | None) -> None:
-    """Serve an agent on stdin and stdout, one JSON object per line.
+    """Serve an agent as a worker: one JSON object per line on stdin and stdout.
 
-    A program starts this, writes requests, and reads events and results. Try it by hand:
+    A program starts it, writes requests, and reads events and results. By hand:
 
     \b
       printf '%s\\n' \\
@@ -353,8 +354,8 @@ def worker(agent: str, sandbox: bool | None, network: str | None) -> None:
         '{"type":"send","id":"2","message":"Say hello."}' \\
         '{"type":"shutdown","id":"3"}' | treadle worker
 
-    The key and the model's address come from the environment (OPENROUTER_API_KEY, HEDDLE_BASE_URL, or those of other
-    providers). HEDDLE_HEARTBEAT_INTERVAL sets the milliseconds between heartbeats, HEDDLE_APPROVAL_MODE what runs
-    unasked. Nothing but the protocol is ever written to stdout. The protocol: treadle docs worker-protocol.
+    The API key and base URL come from the environment (OPENROUTER_API_KEY, HEDDLE_BASE_URL, or those of other
+    providers). HEDDLE_HEARTBEAT_INTERVAL sets the milliseconds between heartbeats, HEDDLE_APPROVAL_MODE the permission
+    mode. Only protocol messages are written to stdout. The protocol: treadle docs worker-protocol.
     """
     sys.exit(serve_worker(agent, sandbox=sandbox, network=network))

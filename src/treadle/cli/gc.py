@@ -147,7 +147,7 @@ def _left(left: GitLeft) -> str:
 
 
 KINDS: dict[str, tuple[str, Callable[[], Iterator[Stored]], str]] = {
-    "sessions": (NEVER, _sessions, "conversations, with the files kept for undoing and the long output of tools"),
+    "sessions": (NEVER, _sessions, "conversations, with undo copies and long tool output"),
     "terminals": ("24h", _terminals, "output, logs and exit records of terminals that have ended"),
     "trees": ("30d", _trees, "worktrees of terminals that have ended (`run --worktree`)"),
     "runs": ("30d", _runs, "workspaces, patches and artifacts of runs; receipts stay"),
@@ -160,28 +160,28 @@ KINDS: dict[str, tuple[str, Callable[[], Iterator[Stored]], str]] = {
 
 
 _TABLE = "\n".join(f"{kind:12} {limit:7} {what}" for kind, (limit, _, what) in KINDS.items())
-HELP = f"""Remove what is stored longer than its limit: sessions, terminals, workspaces, recordings...
+HELP = f"""Remove stored sessions, terminals, workspaces and recordings that are past their limit.
 
 \b
-treadle gc --dry-run                    all that is stored, and what would go
-treadle gc                              remove what is older than its limit
-treadle gc sessions --older-than 30d    another limit, for one kind
-treadle gc runs:4f3a git:7c5            these, whatever their age and the work in them
+treadle gc --dry-run                    list everything stored, and what would be removed
+treadle gc                              remove everything past its limit
+treadle gc sessions --older-than 30d    use another limit for one kind
+treadle gc runs:4f3a git:7c5            remove these, whatever their age and content
 
 \b
 KIND         LIMIT
 {_TABLE}
 
-What has work in it that is nowhere else stays unless it is named or --with-work is given. What is in use stays.
-`treadle fleet keep` has the limits of orders. Exits with 1 when something could not be removed.
+Work that exists nowhere else is removed only if named or with --with-work. Anything in use stays. For orders, see
+`treadle fleet keep`. Exits with 1 if something could not be removed.
 """
 
 
 @click.command("gc", help=HELP)
 @click.argument("wanted", nargs=-1, metavar="[KIND[:NAME]]...")
-@click.option("--older-than", metavar="AGE", help="Instead of the limit of each kind: 90s, 5m, 2h30m, 30d.")
-@click.option("--with-work", is_flag=True, help="Also work that no one has taken over.")
-@click.option("--dry-run", is_flag=True, help="List all that is stored, and what would be removed.")
+@click.option("--older-than", metavar="AGE", help="Override the limit of each kind: 90s, 5m, 2h30m, 30d.")
+@click.option("--with-work", is_flag=True, help="Also remove work that was not recovered.")
+@click.option("--dry-run", is_flag=True, help="List everything stored and what would be removed.")
 @click.option("--force", is_flag=True, hidden=True)
 @json_option
 def gc(

@@ -96,7 +96,7 @@ def docs(name: str | None, as_json: bool) -> None:
     treadle docs
     treadle docs one-shot
 
-    On a terminal a page is shown by $PAGER; in a pipe it is plain Markdown.
+    A terminal shows the page in $PAGER; a pipe gets plain Markdown.
     """
     known = pages()
     if name is not None:
@@ -284,14 +284,14 @@ def complete(program: str) -> None:
 @click.command("completion")
 @click.argument("shell", required=False, type=click.Choice(SHELLS))
 def completion(shell: str | None) -> None:
-    """Print a completion script for your shell: commands, options, terminals, sessions, agents, orders of a fleet.
+    """Print a completion script for your shell.
 
     \b
     bash   echo 'source <(treadle completion bash)' >> ~/.bashrc
     zsh    echo 'source <(treadle completion zsh)' >> ~/.zshrc      # after compinit
     fish   treadle completion fish > ~/.config/fish/completions/treadle.fish
 
-    It covers `treadle` and the `heimdall-*` commands. Make it anew after an update.
+    Covers commands, options and names of `treadle` and `heimdall-*`. Regenerate it after an update.
     """
     if shell is None:
         raise click.UsageError(f"which shell? {', '.join(SHELLS)}")

@@ -52,9 +52,9 @@ from treadle.wire.sidecar.receipts import encode as encode_receipt
 
 @click.command("schema")
 @click.argument("name", type=click.Choice(list(TYPES)), required=False)
-@click.option("--write", "directory", type=click.Path(file_okay=False), help="Write all of them to DIRECTORY.")
+@click.option("--write", "directory", type=click.Path(file_okay=False), help="Write all schemas to DIRECTORY.")
 def schema(name: str | None, directory: str | None) -> None:
-    """Print the JSON Schema of one of the contract's types, or write all of them."""
+    """Print the JSON Schema of one type of the protocol, or write all of them."""
     if (name is None) == (directory is None):
         raise click.UsageError("give NAME to print one, or --write DIRECTORY for all")
     if name is not None:
@@ -302,13 +302,13 @@ config_option = click.option(
     "--config",
     metavar="FILE",
     type=click.Path(exists=True, dir_okay=False),
-    help="A backplane.toml. Default: the one here, if trusted.",
+    help="A backplane.toml. Default: the one in this directory, if trusted.",
 )
 
 
 @click.group()
 def host() -> None:
-    """Be a control plane: run any sidecar that speaks abp/v0.1, and get a receipt one can trust.
+    """Run an abp/v0.1 sidecar and get a verifiable receipt.
 
     \b
     treadle host run --task "fix the test" --sidecar "node host.js"
@@ -321,95 +321,100 @@ host.add_command(schema)
 
 
 @host.command("run")
-@click.option("--task", required=True, metavar="TEXT", help="What is to be done; @FILE reads it from a file.")
+@click.option("--task", required=True, metavar="TEXT", help="The task; @FILE reads it from a file.")
 @click.option("--sidecar", metavar="CMD", help="Start this command as the sidecar.")
-@click.option("--agent", metavar="NAME", help="An agent of ours, such as native, run in this process.")
+@click.option("--agent", metavar="NAME", help="Run one of Treadle's agents, such as native, in this process.")
 @click.option(
     "--sandbox/--no-sandbox",
     default=None,
-    help="Confine it and the check to the workspace, or never; without it: where possible.",
+    help="Sandbox the agent and the check. Default: on where available.",
 )
 @click.option("--network", metavar="WHAT", help=NETWORK)
-@click.option("--backend", metavar="NAME", help="A backend from backplane.toml or the settings.")
+@click.option("--backend", metavar="NAME", help="A backend from backplane.toml or your settings.")
 @config_option
 @click.option(
     "--root",
     default=".",
     metavar="DIR",
     type=click.Path(exists=True, file_okay=False),
-    help="What to work on. Default: here.",
+    help="The directory to work on. Default: the current one.",
 )
 @click.option(
     "--workspace-mode",
     type=click.Choice(["staged", "pass-through", "worktree"]),
     default="staged",
     show_default=True,
-    help="A copy, the directory itself, or the last commit with a git directory of its own.",
+    help="A copy, the directory itself, or a separate checkout of the last commit.",
 )
-@click.option("--include", multiple=True, metavar="GLOB", help="Copy only these files. Again for more.")
-@click.option("--exclude", multiple=True, metavar="GLOB", help="Leave these out. Beats --include.")
+@click.option("--include", multiple=True, metavar="GLOB", help="Copy only these files. Repeatable.")
+@click.option("--exclude", multiple=True, metavar="GLOB", help="Exclude these files. Overrides --include.")
 @click.option(
     "--policy",
     multiple=True,
     metavar="FILE",
     type=click.Path(exists=True, dir_okay=False),
-    help="What is allowed, as JSON or TOML.",
+    help="Policy file (JSON or TOML).",
 )
 @click.option(
     "--best-effort-policy",
     is_flag=True,
-    help="Run also an agent that cannot be held to the policy before it acts; the receipt says so.",
+    help="Also run an agent on which the policy cannot be enforced. The receipt records this.",
 )
+@click.option("--require", multiple=True, metavar="CAP[=LEVEL]", help="Require this capability: tool_bash=native.")
+@click.option("--model", metavar="NAME", help="The model for the order.")
+@click.option("--context", multiple=True, metavar="FILE", help="A file to read first.")
 @click.option(
-    "--require", multiple=True, metavar="CAP[=LEVEL]", help="Refuse a sidecar without this: tool_bash=native."
+    "--env",
+    multiple=True,
+    metavar="NAME[=VALUE]",
+    help="Set a variable for the sidecar; without a value, pass on the current one.",
 )
-@click.option("--model", metavar="NAME", help="The model that the order asks for.")
-@click.option("--context", multiple=True, metavar="FILE", help="A file to look at first.")
-@click.option("--env", multiple=True, metavar="NAME[=VALUE]", help="A variable for the sidecar; without a value, ours.")
-@click.option(
-    "--param", multiple=True, metavar="KEY=VALUE", help="A setting of the vendor, such as abp.mode=passthrough."
-)
+@click.option("--param", multiple=True, metavar="KEY=VALUE", help="A vendor setting, such as abp.mode=passthrough.")
 @click.option(
     "--lane",
     type=click.Choice(["patch-first", "workspace-first"]),
     default="patch-first",
     show_default=True,
-    help="How the order wants its changes: as one patch, or as the workspace is left.",
+    help="Return changes as one patch, or as the final workspace.",
 )
 @click.option("--max-turns", type=click.IntRange(1), metavar="N", help="Stop after N turns.")
 @click.option("--max-budget-usd", type=click.FloatRange(0, min_open=True), metavar="X", help="Stop at this cost.")
 @click.option("--timeout", type=click.FloatRange(0, min_open=True), metavar="S", help="Cancel after S seconds.")
 @click.option(
-    "--retry", type=click.IntRange(0), default=0, metavar="N", help="Try N times more after a crash or a stall."
+    "--retry", type=click.IntRange(0), default=0, metavar="N", help="Retry up to N times after a crash or when stuck."
 )
-@click.option("--fallback", multiple=True, metavar="BACKEND", help="If it fails, this one goes on. Again for more.")
-@click.option("--fresh", is_flag=True, help="The fallback begins again from --root, without what was done.")
+@click.option(
+    "--fallback", multiple=True, metavar="BACKEND", help="Backend that takes over after a failure. Repeatable."
+)
+@click.option("--fresh", is_flag=True, help="Let the fallback start over from --root.")
 @click.option(
     "--verify",
     metavar="CMD",
-    help="Run this afterwards, in a fresh directory with the result: did it work? Default: the project's own check.",
+    help="Check the result with this command in a fresh directory. Default: the project's own check.",
 )
 @click.option("--no-verify", is_flag=True, help="Run no check.")
 @click.option(
     "--may-change",
     multiple=True,
     metavar="GLOB",
-    help="For --verify, tests and configuration that the work may change: 'tests/**'. Again for more.",
+    help="For --verify: tests and configuration that the agent may change ('tests/**'). Repeatable.",
 )
-@click.option("--setup", metavar="CMD", help="Run this there first, such as an installation without the network.")
+@click.option("--setup", metavar="CMD", help="For --verify: setup command, run first (without network).")
 @click.option(
     "--bring",
     multiple=True,
     metavar="PATH",
-    help="For --verify, copy this from --root: node_modules. Again for more. Default: all that is ignored there.",
+    help="For --verify: also copy this from --root (node_modules). Repeatable. Default: all ignored files.",
 )
-@click.option("--apply", "apply_", is_flag=True, help="If complete, bring the changes to --root: all or none.")
-@click.option("--anyway", is_flag=True, help="With --apply: also to files that other programs obey (CI, AGENTS.md).")
-@click.option("--keep", is_flag=True, help="Keep the workspace even if nothing is in it.")
-@click.option("--events", metavar="FILE", help="Write every event there as it comes, one per line.")
-@click.option("--out", metavar="FILE", help="Write the receipt there too.")
+@click.option("--apply", "apply_", is_flag=True, help="If complete, apply all changes to --root, or none.")
 @click.option(
-    "--strict-pong", is_flag=True, help="A ping without an answer is a stall, also with sidecars that never answer."
+    "--anyway", is_flag=True, help="With --apply: also change files that control other programs (CI, AGENTS.md)."
+)
+@click.option("--keep", is_flag=True, help="Keep the workspace even if nothing changed.")
+@click.option("--events", metavar="FILE", help="Write events to this file, one per line.")
+@click.option("--out", metavar="FILE", help="Also write the receipt to this file.")
+@click.option(
+    "--strict-pong", is_flag=True, help="Treat a missed ping as stuck, even for sidecars that never answer pings."
 )
 @click.option(
     "--handshake-timeout",
@@ -417,17 +422,17 @@ host.add_command(schema)
     default=10.0,
     show_default=True,
     metavar="S",
-    help="Seconds that it has to say hello.",
+    help="Timeout for hello, in seconds.",
 )
 @json_option
 def run(**options: Any) -> None:
-    """Give one order to a sidecar or an agent and wait for its receipt.
+    """Run one order with a sidecar or an agent and wait for its receipt.
 
-    The sidecar works in a copy of --root. Whatever it does (crash, hang, lie, break the protocol), a receipt is kept
-    that says what it claimed and what was seen. Without --sidecar, --agent or --backend, the backend that offers what
-    --require asks for is chosen.
+    The sidecar works in a copy of --root. Whatever it does (crash, hang, lie, break the protocol), the receipt records
+    what it claimed and what was observed. Without --sidecar, --agent or --backend, a backend that meets --require is
+    chosen.
 
-    With --json, stdout has a line for the run, one for each event as it comes, and the receipt as the last.
+    With --json, stdout has one line for the run, one for each event, and the receipt last.
 
     Exit code: 0 complete, 1 failed, 3 partial.
     """
@@ -597,7 +602,7 @@ async def _backend(options: dict[str, Any], known: backends.Known, order: WorkOr
 @config_option
 @json_option
 def list_backends(config: str | None, as_json: bool) -> None:
-    """List the sidecars that can be named with --backend."""
+    """List the sidecars available to --backend."""
     known = backends.find_backends(config)
     if as_json:
         show_json(known)
@@ -611,7 +616,7 @@ def list_backends(config: str | None, as_json: bool) -> None:
 @config_option
 @json_option
 def probe(names: tuple[str, ...], sidecar: str | None, config: str | None, as_json: bool) -> None:
-    """Start each sidecar, hear its hello, and say what it can do. Exits with 1 when one does not answer."""
+    """Start each sidecar and show its capabilities. Exits with 1 if one does not respond."""
     sys.exit(run_async(_probe(names, sidecar, config, as_json)))
 
 
@@ -632,7 +637,7 @@ async def _probe(names: tuple[str, ...], sidecar: str | None, config: str | None
 @host.command("ps")
 @json_option
 def ps(as_json: bool) -> None:
-    """List the runs that are under way, and those whose host has died."""
+    """List running runs, and runs whose host died."""
     found = running()
     if as_json:
         show_json(found)
@@ -647,7 +652,7 @@ def ps(as_json: bool) -> None:
 @click.argument("run_id", metavar="RUN")
 @json_option
 def watch(run_id: str, as_json: bool) -> None:
-    """Show what a run has said and says, until it ends; then its receipt. RUN is an id, its beginning, or `latest`.
+    """Show a run's output until it ends, then its receipt. RUN is an id, an id prefix, or `latest`.
 
     Exit code: that of the run itself, 0 complete, 1 failed, 3 partial.
     """
@@ -665,10 +670,15 @@ def watch(run_id: str, as_json: bool) -> None:
 
 @host.command("cancel")
 @click.argument("run_id", metavar="RUN")
-@click.option("--reason", default="cancelled with treadle host cancel", metavar="TEXT", help="For the receipt.")
+@click.option(
+    "--reason",
+    default="cancelled with treadle host cancel",
+    metavar="TEXT",
+    help="The reason to record in the receipt.",
+)
 @json_option
 def cancel(run_id: str, reason: str, as_json: bool) -> None:
-    """Let a run stop, and wait for its receipt. RUN is an id, its beginning, or `latest`."""
+    """Stop a run and wait for its receipt. RUN is an id, an id prefix, or `latest`."""
     found = find_running(run_id)
     ask_to_stop(found.run_id, reason)
     if not wait_for_end(found.run_id, CANCEL_SECONDS):
@@ -690,9 +700,9 @@ def _show_end(run: RunUnderWay, as_json: bool) -> Receipt:
 @config_option
 @json_option
 def recover(config: str | None, as_json: bool) -> None:
-    """Write the receipts of runs whose control plane was killed. `treadle host run` does this first by itself.
+    """Write the receipts of runs whose control plane was killed. `treadle host run` does this when it starts.
 
-    Exits with 1 when there is a run that cannot be finished, and says why.
+    Exits with 1 if a run cannot be finished, and prints why.
     """
     sys.exit(run_async(_recover(config, as_json)))
 

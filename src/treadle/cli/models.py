@@ -36,11 +36,11 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
 @click.argument("name", required=False)
 @json_option
 def use(name: str | None, as_json: bool) -> None:
-    """Choose what `treadle` and `treadle -p` use from now on: a model, a service with its default model, or an agent.
+    """Set the default for `treadle` and `treadle -p`: a model, a service with its default model, or an agent.
 
-    Without NAME this looks for keys, agents that are installed and signed in and a server, and lets you choose. The
-    choice is kept in your settings; --model, --agent, TREADLE_MODEL and TREADLE_AGENT override it. With --json, or in a
-    pipe, it only lists what was found. Exits with 2 when there is nothing to choose.
+    Without NAME, it looks for API keys, signed-in agents and a local server, and lets you choose. The choice is stored
+    in your settings; --model, --agent, TREADLE_MODEL and TREADLE_AGENT override it. With --json, or in a pipe, it only
+    lists the choices. Exits with 2 if there are none.
     """
     sys.exit(run_async(_use(name, as_json)))
 
@@ -106,14 +106,14 @@ class Models(click.Group):
 
 @click.group("models", cls=Models)
 def models() -> None:
-    """List the models that can be used, or choose one or an agent.
+    """List the available models, or choose the default model or agent.
 
     \b
-    treadle models                  what can be used right now
-    treadle models anthropic        of one service alone
-    treadle models use              choose what `treadle` uses from now on, among what is found here
-    treadle models use anthropic    or name it: a service, a model, or an agent such as claude
-    treadle models refresh          fetch today's prices and context windows
+    treadle models                  list available models
+    treadle models anthropic        list the models of one service
+    treadle models use              choose the default from what is found on this machine
+    treadle models use anthropic    set the default: a service, a model, or an agent such as claude
+    treadle models refresh          update prices and context windows
     """
 
 
@@ -121,9 +121,9 @@ def models() -> None:
 @click.argument("vendor", required=False, type=click.Choice([*VENDORS]))
 @json_option
 def list_models(vendor: str | None, as_json: bool) -> None:
-    """List the models of every service that is set up, or of one.
+    """List the models of all configured services, or of one.
 
-    The names are what --model and TREADLE_MODEL take. Exits with 1 when there is none.
+    Use these names with --model and TREADLE_MODEL. Exits with 1 if there are none.
     """
     sys.exit(run_async(_list([vendor] if vendor else [*VENDORS], as_json, asked=vendor is not None)))
 
@@ -153,10 +153,10 @@ models.add_command(use)
 @models.command("refresh")
 @json_option
 def refresh(as_json: bool) -> None:
-    """Fetch the prices and context windows of today, which go before the table that ships with Treadle.
+    """Fetch current prices and context windows. They override the table that ships with Treadle.
 
-    They come from OpenRouter's public list, which needs no key (OPENROUTER_BASE_URL names another address). Prices of
-    your own settings go before both.
+    The source is OpenRouter's public list, which needs no key; OPENROUTER_BASE_URL sets another address. Prices in your
+    settings override both.
     """
     refreshed = run_async(_refresh())
     if as_json:

@@ -465,23 +465,25 @@ DECIDED = ("approval_policy", "web_search")
 @click.option("--json", "--experimental-json", "as_json", is_flag=True, help="One JSON event per line.")
 @click.option("--model", "-m", metavar="NAME", help="The model, as in treadle -p.")
 @click.option("--agent", metavar="NAME", help="Which agent runs it.")
-@click.option("--sandbox", "-s", type=click.Choice(list(MODES)), help="What commands may change.")
+@click.option("--sandbox", "-s", type=click.Choice(list(MODES)), help="Write access of commands.")
 @click.option("--full-auto", is_flag=True, help="The same as --sandbox workspace-write.")
-@click.option("--dangerously-bypass-approvals-and-sandbox", "--yolo", "bypass", is_flag=True, help="No limits at all.")
+@click.option(
+    "--dangerously-bypass-approvals-and-sandbox", "--yolo", "bypass", is_flag=True, help="No sandbox and no approvals."
+)
 @click.option("--cd", "-C", "directory", metavar="DIR", help="Work there.")
-@click.option("--add-dir", multiple=True, metavar="DIR", help="Work there too.")
-@click.option("--output-schema", metavar="FILE", help="The answer must fit this JSON Schema.")
-@click.option("--output-last-message", "-o", metavar="FILE", help="Write the answer there, too.")
-@click.option("--ephemeral", is_flag=True, help="Keep nothing on disk.")
+@click.option("--add-dir", multiple=True, metavar="DIR", help="Another directory to work in.")
+@click.option("--output-schema", metavar="FILE", help="JSON Schema for the final answer.")
+@click.option("--output-last-message", "-o", metavar="FILE", help="Also write the final answer to this file.")
+@click.option("--ephemeral", is_flag=True, help="Do not save the session.")
 @click.option("--config", "-c", multiple=True, metavar="KEY=VALUE", help=f"{EFFORT} is used; others are named.")
 @click.option("--skip-git-repo-check", is_flag=True, hidden=True)
 @click.option("--thread-source", hidden=True)
-@click.option("--last", is_flag=True, help="With resume: go on with the last session here.")
+@click.option("--last", is_flag=True, help="With resume: continue the last session in this directory.")
 def exec_(words: tuple[str, ...], directory: str | None, **given: Any) -> None:
-    """Run one prompt as `codex exec` does, for its SDK and scripts, with any agent.
+    """Run one prompt with any agent in place of `codex exec`, for the Codex SDK and scripts.
 
-    WORDS are [resume ID] [PROMPT]. Without PROMPT, or with -, it is read from stdin. Codex's SDK works with any agent
-    that way: new Codex({ codexPathOverride: "treadle" }). The lines of --json: treadle docs one-shot.
+    WORDS are [resume ID] [PROMPT]. Without PROMPT, or with -, the prompt is read from stdin. To use any agent with the
+    Codex SDK: new Codex({ codexPathOverride: "treadle" }). The lines of --json: treadle docs one-shot.
     """
     arguments = oneshot_arguments(words, **given)
     if directory is not None:

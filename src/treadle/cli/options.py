@@ -134,13 +134,12 @@ PREFIXES = ("openrouter", "anthropic", "openai", "ollama", "chat", "scripted")
 
 
 F = TypeVar("F", bound=Callable[..., Any])
-SANDBOX = "Confine commands to the working directory, or never; without it: in auto-edit and full-auto, where possible."
+SANDBOX = "Run commands in a sandbox limited to the working directory. Default: on in auto-edit and full-auto, where "
+"available."
 PORT = click.IntRange(0, 65535)
-NETWORK = (
-    "What confined commands may reach: on, off, or hosts and groups (npm, pypi, crates, go, registries), with commas; "
-    "without it, in auto-edit, full-auto and orders only what a person allows."
-)
-MODEL_WIRE = "How an outside agent reaches its model: gateway keeps its key outside and counts what it uses."
+NETWORK = "Network access of sandboxed commands: on, off, or a comma-separated list of hosts and groups (npm, pypi, "
+"crates, go, registries). Default in auto-edit, full-auto and orders: only what a person allows."
+MODEL_WIRE = "How an external agent reaches its model. gateway: Treadle adds the API key and counts tokens."
 
 
 class Amount(click.FloatRange):
@@ -192,64 +191,71 @@ RUN = OptionTable()
 class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     """What was typed: the options of every run. `spec` turns it into what a session is opened with."""
 
-    agent: str = RUN.option("Which agent runs it: the one you chose, else our own.", "NAME", default="")
-    model: str | None = RUN.option("Such as anthropic, anthropic:MODEL, openrouter:vendor/model, local.", "NAME")
+    agent: str = RUN.option(
+        "The agent. Default: the one you chose with `treadle models use`, or native.", "NAME", default=""
+    )
+    model: str | None = RUN.option("The model: anthropic, anthropic:MODEL, openrouter:vendor/model, local.", "NAME")
     system_prompt: str | None = RUN.option("Replace the agent's own system prompt.", "TEXT")
     append_system_prompt: str | None = RUN.option("Add to the system prompt.", "TEXT")
     system_prompt_file: str | None = RUN.option(type=click.Path(exists=True, dir_okay=False))
     append_system_prompt_file: str | None = RUN.option(type=click.Path(exists=True, dir_okay=False))
-    tools: str | None = RUN.option("Offer only these tools, with commas between; '' is none.", "NAMES")
+    tools: str | None = RUN.option("Offer only these tools (comma-separated; '' for none).", "NAMES")
     allowed_tools: tuple[str, ...] = RUN.many(
         'Allow without asking: "Bash(git *),Write".', "RULES", names="--allowed-tools --allowedTools"
     )
     denied_tools: tuple[str, ...] = RUN.many(
-        'Never allow: "Write(.env*)". Beats allow. A tool named alone is not offered.',
+        'Never allow: "Write(.env*)". Overrides allow rules. A bare tool name removes the tool.',
         "RULES",
         names="--denied-tools --disallowedTools --disallowed-tools",
     )
     permission_mode: str | None = RUN.option("suggest, auto-edit, full-auto, plan or yolo.", "MODE")
     dangerously_skip_permissions: bool = RUN.flag("The same as --permission-mode yolo.")
-    effort: str | None = RUN.option("How hard to think: none, minimal, low, medium, high, xhigh, max.", "LEVEL")
+    effort: str | None = RUN.option("Reasoning effort: none, minimal, low, medium, high, xhigh, max.", "LEVEL")
     max_thinking_tokens: int | None = RUN.option(
-        "At most this many tokens of thinking; 0: none.", "N", type=click.IntRange(0)
+        "Limit on reasoning tokens per model call; 0 turns it off.", "N", type=click.IntRange(0)
     )
     thinking: str | None = RUN.option(type=click.Choice(["adaptive", "enabled", "disabled"]))
-    agents: str | None = RUN.option('Subagents: {"NAME": {"description": ..., "prompt": ...}}, or a file.', "JSON")
-    mcp_config: tuple[str, ...] = RUN.many("MCP servers of a file, or JSON.", "FILE")
+    agents: str | None = RUN.option(
+        'Subagents as JSON, {"NAME": {"description": ..., "prompt": ...}}, or a file.', "JSON"
+    )
+    mcp_config: tuple[str, ...] = RUN.many("MCP servers, as a file or as JSON.", "FILE")
     strict_mcp_config: bool = RUN.flag("Only the MCP servers of --mcp-config.")
-    bare: bool = RUN.flag("Without AGENTS.md, skills, hooks and MCP servers of the project.")
+    bare: bool = RUN.flag("Ignore the project's AGENTS.md, skills, hooks and MCP servers.")
     claude_settings: str | None = RUN.option(names="--settings")
     plugin_dir: tuple[str, ...] = RUN.many(
-        "Skills, commands and subagents of a plugin in Claude Code's form.",
+        "Load skills, commands and subagents from a Claude Code plugin.",
         type=click.Path(exists=True, file_okay=False),
     )
-    setting_sources: str | None = RUN.option("Whose rules, hooks, servers, skills, AGENTS.md: user,project.", "NAMES")
-    disable_slash_commands: bool = RUN.flag("No skills, and no commands of files.")
-    restricted: bool = RUN.flag("No bash, no web_fetch, no settings of the project or yours.")
-    safe_mode: bool = RUN.flag("No AGENTS.md, skills, hooks and servers, yours or the project's.")
-    autocompact: str | None = RUN.option("Compact as if the model had room for this: 200k, auto.", "TOKENS")
+    setting_sources: str | None = RUN.option(
+        "Load rules, hooks, servers, skills and AGENTS.md from: user,project.", "NAMES"
+    )
+    disable_slash_commands: bool = RUN.flag("Load no skills and no commands from files.")
+    restricted: bool = RUN.flag("No bash, no web_fetch; ignore the user's and the project's settings.")
+    safe_mode: bool = RUN.flag("Ignore AGENTS.md, skills, hooks and servers of the user and the project.")
+    autocompact: str | None = RUN.option("Context size at which to compact: 200k, auto.", "TOKENS")
     max_turns: int | None = RUN.option("Stop after N model calls.", "N", type=click.IntRange(1))
     max_budget_usd: float | None = RUN.option("Stop at this cost.", "X", type=Amount())
     timeout: float | None = RUN.option("Stop after S seconds.", "S", type=Amount())
-    retries: int | None = RUN.option("Ask a failing model service again N times at most.", "N", type=click.IntRange(0))
-    give_up_after: float | None = RUN.option("Ask it again for S seconds at most.  [default: 300]", "S", type=Amount())
-    continue_last: bool = RUN.flag("Go on with the last session here.", names="-c --continue")
+    retries: int | None = RUN.option("Retry a failing model service at most N times.", "N", type=click.IntRange(0))
+    give_up_after: float | None = RUN.option("Retry it for at most S seconds.  [default: 300]", "S", type=Amount())
+    continue_last: bool = RUN.flag("Continue the last session in this directory.", names="-c --continue")
     resume: str | None = RUN.option(
-        "Go on with a session, by id, its beginning, or name; AGENT:ID is another agent's, atif:FILE a trajectory.",
+        "Continue a session, given by id, id prefix or name. AGENT:ID: another agent's session; atif:FILE: a "
+        "trajectory.",
         "ID",
         names="-r --resume",
     )
-    fork_session: bool = RUN.flag("With -c or -r: go on in a copy.")
-    resume_session_at: str | None = RUN.option("With -r: go on after this message; leave out the rest.", "UUID")
+    fork_session: bool = RUN.flag("With -c or -r: continue in a copy.")
+    resume_session_at: str | None = RUN.option("With -r: continue after this message and drop later ones.", "UUID")
     session_id: str | None = RUN.option("The id of the new session.", "ID")
-    name: str | None = RUN.option("A name for the new session, to resume it by.", "NAME", names="-n --name")
-    no_session_persistence: bool = RUN.flag("Keep nothing on disk.")
-    add_dir: tuple[str, ...] = RUN.many("Work here too.", type=click.Path(exists=True, file_okay=False))
+    name: str | None = RUN.option("Name the new session, for --resume.", "NAME", names="-n --name")
+    no_session_persistence: bool = RUN.flag("Do not save the session.")
+    add_dir: tuple[str, ...] = RUN.many("Another directory to work in.", type=click.Path(exists=True, file_okay=False))
     sandbox: bool | None = RUN.switch(SANDBOX)
     network: str | None = RUN.option(NETWORK, "WHAT")
     model_wire: str | None = RUN.option(MODEL_WIRE, "WAY", type=click.Choice(["gateway", "direct"]))
-    record: bool = RUN.flag("Store the model calls of an outside agent, for `treadle replay`.")
-    trust: bool = RUN.flag("Let this project's files widen what is allowed, this once.")
+    record: bool = RUN.flag("Record an external agent's model calls, for `treadle replay`.")
+    trust: bool = RUN.flag("Trust this project's settings for this run only.")
     as_agent: str = ""
     """The name of `--agent` if no program has it: the definition of an agent that ours shall be."""
 
@@ -475,7 +481,7 @@ def serving_options(command: F) -> F:
         "--agent",
         default=lambda: os.environ.get("TREADLE_AGENT") or "native",
         show_default="$TREADLE_AGENT, or native",
-        help="The agent to offer.",
+        help="The agent to serve.",
     )(command)
 
 

@@ -41,13 +41,13 @@ class Proposal(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @click.command("init")
-@click.option("--yes", is_flag=True, help="Write everything that is proposed, without asking.")
+@click.option("--yes", is_flag=True, help="Write all proposed files without asking.")
 @json_option
 def init(yes: bool, as_json: bool) -> None:
-    """Prepare this repository for agents: AGENTS.md, its tests, settings, claims.
+    """Set this repository up for agents: AGENTS.md, test command, settings, claims.
 
-    Each file is shown before you are asked whether to write it; files that exist are left alone. In a pipe, and with
-    --json, nothing is written unless you add --yes.
+    Shows each file and asks before writing it. Existing files are not changed. In a pipe, and with --json, nothing is
+    written without --yes.
     """
     top = _top()
     asks = not as_json and sys.stdin.isatty() and sys.stdout.isatty()
@@ -146,15 +146,15 @@ def _guide(top: str, check: str) -> str:
 
 @click.command()
 @click.argument("directory", type=click.Path(file_okay=False), default=".", metavar="[DIR]")
-@click.option("--list", "listing", is_flag=True, help="Show what is trusted.")
+@click.option("--list", "listing", is_flag=True, help="List trusted projects.")
 @click.option("--remove", is_flag=True, help="Stop trusting DIR.")
 @json_option
 def trust(directory: str, listing: bool, remove: bool, as_json: bool) -> None:
-    """Trust the project in DIR (default: here) as its files are now.
+    """Trust the project in DIR (default: the current directory) with its files as they are now.
 
-    Until then, what a project's .treadle/, .mcp.json, backplane.toml and .claude/settings*.json say can only narrow
-    what is allowed: hooks do not run, servers are not started, allow rules are ignored. When one of these files
-    changes, the project must be trusted again.
+    Until then, a project's .treadle/, .mcp.json, backplane.toml and .claude/settings*.json can only restrict
+    permissions: hooks do not run, servers do not start, allow rules are ignored. If one of these files changes, the
+    project must be trusted again.
     """
     if listing:
         _list(as_json)
@@ -208,7 +208,7 @@ def _trust(directory: str, as_json: bool) -> None:
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 @click.pass_context
 def coord(ctx: click.Context, name: str | None, arguments: tuple[str, ...]) -> None:
-    """Coordinate agents that share a repository: claims, identities, messages, capsules, the token ledger."""
+    """Coordinate agents that share a repository: file claims, identities, messages, token use."""
     if name in COMMANDS or name in OF_TREADLE:
         ctx.exit(run(name, list(arguments)))
     if name not in (None, "-h", "--help", "help"):
@@ -226,18 +226,18 @@ def coord(ctx: click.Context, name: str | None, arguments: tuple[str, ...]) -> N
 
 
 @click.command("verify")
-@click.option("--base", default="HEAD", show_default=True, metavar="REV", help="Check what differs from this commit.")
-@click.option("--check", default="", metavar="CMD", help="The command. Default: the project's own.")
-@click.option("--may-change", multiple=True, metavar="GLOB", help="Tests that the work may change. Again for more.")
-@click.option("--explain", metavar="FILE", help="Only say what a file counts as, and why.")
+@click.option("--base", default="HEAD", show_default=True, metavar="REV", help="Check the changes since this commit.")
+@click.option("--check", default="", metavar="CMD", help="The check command. Default: the project's own.")
+@click.option("--may-change", multiple=True, metavar="GLOB", help="Tests that the changes may edit. Repeatable.")
+@click.option("--explain", metavar="FILE", help="Only show how a file is classified, and why.")
 @json_option
 def verify(base: str, check: str, may_change: tuple[str, ...], explain: str | None, as_json: bool) -> None:
-    """Check what this checkout changes of a commit, by the tests, runner and configuration of that commit.
+    """Run a commit's own tests and configuration against the changes in this checkout.
 
     \b
-    treadle verify                                  what is not committed
+    treadle verify                                  check uncommitted changes
     treadle verify --base main --check "make test"
-    treadle verify --explain conftest.py            is it judge or product?
+    treadle verify --explain conftest.py            is this file part of the tests or of the product?
 
     Exit code: 0 if it is proven, tested or passed, else 1.
     """
@@ -269,10 +269,10 @@ def verify(base: str, check: str, may_change: tuple[str, ...], explain: str | No
 @click.argument("name", metavar="RUN|ORDER|ID", default="latest")
 @json_option
 def evidence(name: str, as_json: bool) -> None:
-    """Say what is known about the work of a run or an order: one screen.
+    """Summarize the evidence for a run or an order on one screen.
 
-    RUN is the id of a run or its beginning, `latest`, or a receipt's file. ID is that of a record of evidence, as the
-    commits of a train name it. What is none of these is an ORDER.
+    RUN is a run's id or id prefix, `latest`, or a receipt file. ID is an evidence id from a landed commit. Anything
+    else is read as an ORDER.
     """
     from treadle.cli.receipt import parsed
     from treadle.host import evidence as records

@@ -47,7 +47,7 @@ from treadle.workspace import checkouts
 # How `treadle receipt` finds receipts: by the run's id or its beginning, the latest, or by a path, which has a slash. A
 # file that an agent calls `latest` is never taken for the run.
 
-store_option = click.option("--store", metavar="DIR", help="Where receipts are kept. Default: yours.")
+store_option = click.option("--store", metavar="DIR", help="The receipt store. Default: yours.")
 
 
 def open_store(directory: str | None) -> ReceiptStore:
@@ -93,13 +93,13 @@ class ReceiptCheck(msgspec.Struct, kw_only=True):
 
 @click.command("verify")
 @click.argument("file", required=False)
-@click.option("--chain", is_flag=True, help="Check every receipt of the store, and their order.")
-@click.option("--key", metavar="PUBLIC", help="Require a signature with this key (treadle receipt key).")
-@click.option("--trusted", metavar="FILE", help="Require a signature with one of these keys. Default: yours, if any.")
-@click.option("--expect-last", metavar="SHA256", help="With --chain: the hash that the last receipt must have.")
-@click.option("--expect", multiple=True, metavar="NAME=VALUE,...", help="What the receipt must state. Again for more.")
-@click.option("--policy", metavar="FILE", help="The same, as a TOML file: confined = true.")
-@click.option("--junit", metavar="FILE", help="Also write a report there that CI systems show.")
+@click.option("--chain", is_flag=True, help="Verify every receipt in the store and their order.")
+@click.option("--key", metavar="PUBLIC", help="Require a signature by this key (treadle receipt key).")
+@click.option("--trusted", metavar="FILE", help="Require a signature by one of these keys. Default: yours, if any.")
+@click.option("--expect-last", metavar="SHA256", help="With --chain: the expected hash of the last receipt.")
+@click.option("--expect", multiple=True, metavar="NAME=VALUE,...", help="A required value in the receipt. Repeatable.")
+@click.option("--policy", metavar="FILE", help="The required values as a TOML file: confined = true.")
+@click.option("--junit", metavar="FILE", help="Also write a JUnit report to this file.")
 @store_option
 @json_option
 def verify(
@@ -114,16 +114,15 @@ def verify(
     store: str | None,
     as_json: bool,
 ) -> None:
-    """Check a receipt, or what `receipt export` wrote of it; with --chain, all that are kept.
+    """Verify a receipt or its export; with --chain, all stored receipts.
 
     \b
     treadle receipt verify latest --expect confined=yes,verified=yes,differences=none
     treadle receipt verify ./run.intoto.jsonl --trusted keys.toml --policy gate.toml --junit report.xml
 
-    Exits with 0, or with a code for what is wrong: 1 it is not as it was made, 2 the command was not understood,
-    10 no trusted person has signed it, 11 repo, 12 base, 13 agent, 14 model, 15 outcome, 16 confined, sealed or
-    network, 17 policy or enforced, 18 verified, check or evidence, 19 differences, 20 tree or commit, 21 unchanged.
-    Of several, the first.
+    Exit code 0: valid. Otherwise the code of the first failure: 1 changed, 2 usage error, 10 no trusted signature, 11
+    repo, 12 base, 13 agent, 14 model, 15 outcome, 16 confined, sealed or network, 17 policy or enforced, 18 verified,
+    check or evidence, 19 differences, 20 tree or commit, 21 unchanged.
     """
     if chain == bool(file):
         raise click.UsageError("give either a FILE or --chain")
@@ -375,8 +374,7 @@ def _junit(made: ReceiptCheck) -> bytes:
 
 @click.group()
 def receipt() -> None:
-    """Receipts of runs: list, show, verify. FILE is a run's id or its beginning, `latest`, or a path with a
-    slash."""
+    """List, show or verify receipts of runs. FILE is a run's id or id prefix, `latest`, or a path with a slash."""
 
 
 def _read(name: str, store: ReceiptStore) -> Receipt:
@@ -412,7 +410,7 @@ def list_receipts(store: str | None, as_json: bool) -> None:
 @store_option
 @json_option
 def show(file: str, store: str | None, as_json: bool) -> None:
-    """Show a receipt, and whether it is what was signed. Exits with 1 when it is not."""
+    """Show a receipt and verify its signature. Exits with 1 if it was changed."""
     stored = open_store(store)
     found, path = _read(file, stored), find_path(file, stored)
     made = _verify_file(path, file, trusted_keys() or _own_key())
@@ -432,7 +430,7 @@ def show(file: str, store: str | None, as_json: bool) -> None:
 @click.argument("file")
 @store_option
 def order(file: str, store: str | None) -> None:
-    """Print the order that a run was given, without its secrets."""
+    """Print a run's order, without secrets."""
     stored = open_store(store)
     path = stored.order_path(_read(file, stored).meta.work_order_id)
     text = read_if_there(path)
@@ -446,7 +444,7 @@ receipt.add_command(verify)
 
 @receipt.group("gate")
 def gates() -> None:
-    """What a branch asks of an agent's work: a file on that branch, which no request can change."""
+    """A branch's requirements for agents' work, in a file on that branch. Pull requests cannot change it."""
 
 
 @gates.command("init")
@@ -495,10 +493,10 @@ def gate_init(
 @click.argument("commit")
 @click.option("--target", required=True, metavar="BRANCH", help="Where it is requested into; its gate counts.")
 @click.option("--receipt", "file", metavar="FILE", help="What `export` wrote. Default: the commit's git note.")
-@click.option("--junit", metavar="FILE", help="Also write a report there that CI systems show.")
+@click.option("--junit", metavar="FILE", help="Also write a JUnit report to this file.")
 @json_option
 def gate_check(commit: str, target: str, file: str | None, junit: str | None, as_json: bool) -> None:
-    """Check a commit that is requested into a branch by the gate of that branch. Nothing of the commit is run.
+    """Check a commit requested into a branch by the gate of that branch. Nothing of the commit is run.
 
     Its receipt is the git note in refs/notes/receipts. Exits as `verify` does, with 22 when the receipt is too old, and
     23 when its work was on the branch before. Where claims and facts differ is shown, and not judged.
@@ -522,21 +520,21 @@ def gate_check(commit: str, target: str, file: str | None, junit: str | None, as
 
 @receipt.command("export")
 @click.argument("file")
-@click.option("--only", type=click.Choice(list(STATEMENTS)), help="Only this one of the statements.")
+@click.option("--only", type=click.Choice(list(STATEMENTS)), help="Print only this statement.")
 @click.option(
     "--form",
     type=click.Choice(["envelope", "statement", "predicate"]),
     default="envelope",
     show_default=True,
-    help="As it was signed when the run ended; or without a signature, whole or only what is stated.",
+    help="Signed envelope, unsigned statement, or only its predicate.",
 )
-@click.option("--out", metavar="FILE", help="Write it there instead of to stdout.")
+@click.option("--out", metavar="FILE", help="Write to this file instead of stdout.")
 @store_option
 def export(file: str, only: str | None, form: str, out: str | None, store: str | None) -> None:
-    """Print a receipt for other verifiers: in-toto statements in DSSE envelopes, one per line, as they were signed when
-    the run ended. Nothing is signed now: a receipt from a file, or of a run without a key, has no signature.
+    """Print a receipt for other verifiers: in-toto statements in DSSE envelopes, one per line. The signatures are from
+    the end of the run: a receipt from a file, or of a run without a key, has none.
 
-    SLSA provenance of the result, if the run is complete; the whole receipt; a summary of the check, if one ran.
+    The statements are SLSA provenance (of a complete run), the receipt, and a summary of the check (if one ran).
     """
     stored = open_store(store)
     found = _read(file, stored)
@@ -578,13 +576,13 @@ def _signed_envelopes(name: str, stored: ReceiptStore, found: Receipt) -> dict[s
     "--from",
     "origin",
     metavar="WHERE",
-    help="Use an Ed25519 key that exists: a file, env:NAME, command:PROGRAM that prints it, or ssh-agent:[NAME].",
+    help="Use an existing Ed25519 key: a file, env:NAME, command:PROGRAM that prints it, or ssh-agent:[NAME].",
 )
 def keygen(origin: str | None) -> None:
-    """Make the key with which your receipts are signed from now on. Prints its public half, to be kept elsewhere.
+    """Create the key that signs your receipts from now on. Prints the public key; store it elsewhere.
 
-    With --from, it is taken from a file, a variable or a command, such as a secret of your CI: PEM, OpenSSH or base64.
-    With ssh-agent:, the agent keeps the key and signs with it: NAME is as `ssh-add -l` shows it.
+    With --from, the key is read from a file, a variable or a command, such as a CI secret: PEM, OpenSSH or base64. With
+    ssh-agent:, the key stays in the agent; NAME is its name in `ssh-add -l`.
     """
     if origin is not None and origin.startswith("ssh-agent:"):
         return click.echo(use_agent_key(origin.partition(":")[2]).public_key)
@@ -593,7 +591,7 @@ def keygen(origin: str | None) -> None:
 
 @receipt.command("key")
 def key() -> None:
-    """Print the public half of your key."""
+    """Print your public key."""
     signer = load_signer()
     if signer is None:
         raise NotFound("you have no key", hint="treadle receipt keygen makes one")

@@ -16,129 +16,134 @@ from treadle.errors import ConfigError, TreadleError
 
 log = logging.getLogger(__name__)
 GROUPS: dict[str, dict[str, tuple[str, str]]] = {
-    "Work with an agent": {
-        "chat": ("treadle.cli.chat.command:chat", "Talk with an agent in this directory."),
-        "demo": ("treadle.cli.fleet.demo:demo", "Watch agents fix a failing shop in a temporary repository."),
+    "Use an agent": {
+        "chat": ("treadle.cli.chat.command:chat", "Chat with an agent in this directory."),
+        "demo": ("treadle.cli.fleet.demo:demo", "Watch agents fix failing tests in a temporary repository."),
         "init": (
             "treadle.cli.project:init",
-            "Prepare this repository for agents: AGENTS.md, its tests, settings, claims.",
+            "Set this repository up for agents: AGENTS.md, test command, settings, claims.",
         ),
         "sessions": (
             "treadle.cli.sessions:sessions",
-            "Saved sessions: list them (the latest first), show, export, remove.",
+            "List, show, export or remove saved sessions.",
         ),
         "git": (
             "treadle.cli.sessions:git_",
-            "Take over what sessions left unfinished in their own git repositories.",
+            "Recover unfinished git work from sandboxed sessions.",
         ),
-        "trust": ("treadle.cli.project:trust", "Trust the project in DIR (default: here) as its files are now."),
+        "trust": (
+            "treadle.cli.project:trust",
+            "Trust the project in DIR (default: the current directory) with its files as they are now.",
+        ),
     },
-    "Offer an agent to another program, or run another's": {
+    "Integrations": {
         "acp": (
             "treadle.cli.doors:acp",
-            "Serve an agent on stdin and stdout to an editor that speaks the Agent Client Protocol.",
+            "Serve an agent to an editor over the Agent Client Protocol (stdin and stdout).",
         ),
         "a2a": (
             "treadle.cli.doors:a2a",
-            "Serve an agent over HTTP to others that speak A2A, the Agent2Agent protocol (1.0 and 0.3).",
+            "Serve an agent over HTTP with A2A, the Agent2Agent protocol (1.0 and 0.3).",
         ),
         "app-server": (
             "treadle.cli.doors:app_server",
-            "Serve an agent on stdin and stdout as `codex app-server` serves Codex, for its SDK and editors.",
+            "Serve any agent in place of `codex app-server`, for the Codex SDK and editors.",
         ),
         "door": (
             "treadle.cli.doors:door",
-            "Serve an agent on stdin and stdout over a door that another distribution adds.",
+            "Serve an agent over a protocol that an installed extension adds.",
         ),
-        "mcp": ("treadle.cli.doors:mcp", "Serve agents on stdin and stdout as tools of an MCP server."),
+        "mcp": ("treadle.cli.doors:mcp", "Serve agents as tools of an MCP server (stdin and stdout)."),
         "exec": (
             "treadle.cli.oneshot:exec_",
-            "Run one prompt as `codex exec` does, for its SDK and scripts, with any agent.",
+            "Run one prompt with any agent in place of `codex exec`, for the Codex SDK and scripts.",
         ),
-        "worker": ("treadle.cli.doors:worker", "Serve an agent on stdin and stdout, one JSON object per line."),
+        "worker": (
+            "treadle.cli.doors:worker",
+            "Serve an agent as a worker: one JSON object per line on stdin and stdout.",
+        ),
         "sidecar": (
             "treadle.cli.doors:sidecar",
-            "Serve an agent on stdin and stdout to a control plane that speaks abp/v0.1, one JSON object per line.",
+            "Serve an agent to an abp/v0.1 control plane: one JSON object per line on stdin and stdout.",
         ),
         "host": (
             "treadle.cli.host:host",
-            "Be a control plane: run any sidecar that speaks abp/v0.1, and get a receipt one can trust.",
+            "Run an abp/v0.1 sidecar and get a verifiable receipt.",
         ),
         "verify": (
             "treadle.cli.project:verify",
-            "Check what this checkout changes of a commit, by the tests, runner and configuration of that commit.",
+            "Run a commit's own tests and configuration against the changes in this checkout.",
         ),
         "evidence": (
             "treadle.cli.project:evidence",
-            "Say what is known about the work of a run or an order: one screen.",
+            "Summarize the evidence for a run or an order on one screen.",
         ),
-        "receipt": ("treadle.cli.receipt:receipt", "Receipts of runs: list, show, verify."),
+        "receipt": ("treadle.cli.receipt:receipt", "List, show or verify receipts of runs."),
         "conform": (
             "treadle.cli.conform:conform",
-            "Check whether any program keeps a protocol: each clause of it, and what was seen.",
+            "Test a program's conformance to a protocol, clause by clause.",
         ),
     },
-    "Keep a program in a terminal": {
+    "Terminals that outlive your session": {
         name: (f"treadle.cli.terminal.listed:{name}", summary) for name, (_, summary) in TERMINAL.items()
     },
     "Run many agents": {
         "fleet": (
             "treadle.cli.fleet:fleet",
-            "Run many agents, on one machine or many: orders go in, nothing is lost, nothing collides.",
+            "Run many agents on one or more machines, without lost tasks or edit conflicts.",
         ),
         "land": (
             "treadle.cli.fleet.land:land",
-            "Land the work of finished orders on a branch, each checked before the branch moves.",
+            "Merge finished work into a branch.",
         ),
         "blame": (
             "treadle.cli.fleet.land:blame",
-            "Say which order a line came from, why, and for how much: FILE:LINE.",
+            "Show which order wrote a line, what was asked, and its cost.",
         ),
         "goal": (
             "treadle.cli.fleet.goal:goal",
-            "Carry a goal out: a plan that people can read, done by agents, reviewed, landed and judged.",
+            "Carry out a goal: agents plan it, do the work, review it and land it.",
         ),
         "serve": (
             "treadle.cli.serve:serve",
-            "Serve the page and the HTTP interface: watch and steer the fleet and the terminals from a browser.",
+            "Serve the web page and HTTP API for the fleet and the terminals.",
         ),
     },
-    "Share a repository": {
+    "Share a repository between agents": {
         "coord": (
             "treadle.cli.project:coord",
-            "Coordinate agents that share a repository: claims, identities, messages, capsules, the token ledger.",
+            "Coordinate agents that share a repository: file claims, identities, messages, token use.",
         )
     },
-    "See what there is": {
+    "Set up and inspect": {
         "agents": (
             "treadle.cli.agents:agents",
-            "List the agents that can be put to work here, add one by name, or sign in to one.",
+            "List the agents on this machine, add one, or sign in to one.",
         ),
         "extensions": (
             "treadle.cli.agents:extensions",
-            "List the agents, doors and forges of other distributions, and allow those that you trust.",
+            "List installed extensions, and allow those that you trust.",
         ),
         "completion": (
             "treadle.cli.help:completion",
-            "Print a completion script for your shell: "
-            "commands, options, terminals, sessions, agents, orders of a fleet.",
+            "Print a completion script for your shell.",
         ),
         "docs": ("treadle.cli.help:docs", "List the pages of the documentation, or show one."),
         "doctor": (
             "treadle.cli.doctor:doctor",
-            "Say what works on this machine: state, settings, models, agents, optional parts, sandbox, fleet.",
+            "Check this machine: state, settings, models, agents, extras, sandbox, fleet.",
         ),
         "gc": (
             "treadle.cli.gc:gc",
-            "Remove what is stored longer than its limit: sessions, terminals, workspaces, recordings...",
+            "Remove stored sessions, terminals, workspaces and recordings that are past their limit.",
         ),
         "models": (
             "treadle.cli.models:models",
-            "List the models that can be used, or choose one or an agent.",
+            "List the available models, or choose the default model or agent.",
         ),
         "ps": (
             "treadle.cli.doctor:ps",
-            "List the process trees that treadle keeps: agents, their tools, terminals, background tasks.",
+            "List the processes that treadle runs: agents, their tools, terminals, background tasks.",
         ),
     },
 }
@@ -239,17 +244,17 @@ def load(place: str) -> click.Command:
 @click.group(cls=LazyGroup)
 @click.version_option(__version__, prog_name="treadle", message="%(prog)s %(version)s")
 def treadle() -> None:
-    """Drive, supervise and coordinate coding agents: any agent, over any wire, to the end.
+    """Run, supervise and coordinate coding agents. Works with any agent and any protocol.
 
     \b
-    treadle                          talk with an agent in this directory
-    treadle "why does it fail?"      the same, and begin with that
+    treadle                          chat with an agent in this directory
+    treadle "why does it fail?"      the same, starting with this prompt
     treadle -p "fix the test"        run one prompt and print the answer
-    treadle -p --help                all options of a run
-    treadle models use               choose the model or agent, among what is found on this machine
-    treadle init                     prepare this repository for agents
+    treadle -p --help                list the options of a run
+    treadle models use               choose a default model or agent
+    treadle init                     set this repository up for agents
 
-    Without a key, `treadle demo` shows it at work.
+    No API key yet? `treadle demo` runs without one.
     """
 
 

@@ -15,36 +15,49 @@ from treadle.io.process.loop import run_async
 
 @click.command("serve")
 @click.option("--host", default="127.0.0.1", show_default=True, metavar="ADDRESS", help="Where to listen.")
-@click.option("--port", type=PORT, default=7474, show_default=True, metavar="N", help="0 takes any that is free.")
+@click.option("--port", type=PORT, default=7474, show_default=True, metavar="N", help="0: any free port.")
 @click.option("--unix", default="", metavar="SOCKET", help="Listen on a Unix socket instead.")
-@click.option("--name", "names", multiple=True, metavar="NAME", help="A name that browsers reach this server by.")
-@click.option("--tls-cert", default="", metavar="FILE", help="A certificate, for other addresses than loopback.")
-@click.option("--tls-key", default="", metavar="FILE", help="Its key, when that is in another file.")
-@click.option("--local-ca", is_flag=True, help="Make a certificate, by an authority that your devices are to trust.")
-@click.option("--behind-proxy", is_flag=True, help="A proxy on this machine does TLS; give its name with --name.")
-@click.option("--terminals", default="", metavar="DIR", help="Where the terminals are. Default: those of `treadle ls`.")
-@click.option("--notify", multiple=True, metavar="TARGET", help="Tell of what needs you: URL, ntfy:URL, slack:URL...")
-@click.option("--right", type=click.Choice(["watch", "answer", "all"]), default="all", help="What the link allows.")
-@click.option("--link", is_flag=True, help="Print a new link to the server that runs, and end.")
-@click.option("--token", is_flag=True, help="Print a token for scripts, and end.")
-@click.option("--devices", is_flag=True, help="List the devices that hold a token, and end.")
-@click.option("--revoke", default="", metavar="DEVICE", help="Take a device's token back, and end.")
+@click.option("--name", "names", multiple=True, metavar="NAME", help="A host name that browsers use for this server.")
+@click.option("--tls-cert", default="", metavar="FILE", help="TLS certificate. Required beyond loopback.")
+@click.option("--tls-key", default="", metavar="FILE", help="The certificate's key, if it is in another file.")
+@click.option(
+    "--local-ca",
+    is_flag=True,
+    help="Create a certificate authority for your devices to trust, and a certificate from it.",
+)
+@click.option(
+    "--behind-proxy", is_flag=True, help="A proxy on this machine terminates TLS; give its host name with --name."
+)
+@click.option(
+    "--terminals", default="", metavar="DIR", help="Directory of the terminals. Default: that of `treadle ls`."
+)
+@click.option(
+    "--notify",
+    multiple=True,
+    metavar="TARGET",
+    help="Send a notification when something needs you: URL, ntfy:URL, slack:URL...",
+)
+@click.option("--right", type=click.Choice(["watch", "answer", "all"]), default="all", help="Permissions of the link.")
+@click.option("--link", is_flag=True, help="Print a new link to the running server and exit.")
+@click.option("--token", is_flag=True, help="Print a token for scripts and exit.")
+@click.option("--devices", is_flag=True, help="List the devices with a token and exit.")
+@click.option("--revoke", default="", metavar="DEVICE", help="Revoke a device's token and exit.")
 @json_option
 def serve(as_json: bool, link: bool, token: bool, devices: bool, revoke: str, right: Any, **options: Any) -> None:
-    """Serve the page and the HTTP interface: watch and steer the fleet and the terminals from a browser.
+    """Serve the web page and HTTP API for the fleet and the terminals.
 
     \b
-    treadle serve                        prints a link that works once; open it
-    treadle serve --link --right watch   another link, for who may only look
+    treadle serve                        print a single-use link to open
+    treadle serve --link --right watch   print a link for read-only access
     treadle serve --host 0.0.0.0 --tls-cert fleet.pem --name fleet.example
-    treadle serve --host 192.168.1.5 --local-ca   for a phone at home; it says what to do there
+    treadle serve --host 192.168.1.5 --local-ca   for a phone at home; prints the steps
     treadle serve --devices; treadle serve --revoke NAME
 
     \b
-    --notify takes https://..., ntfy:https://..., slack:https://..., telegram:https://api.telegram.org/botTOKEN#CHAT,
-    command:PROGRAM, or env:NAME for one that is secret.
+    --notify accepts https://..., ntfy:https://..., slack:https://..., telegram:https://api.telegram.org/botTOKEN#CHAT,
+    command:PROGRAM, or env:NAME to read a secret target from a variable.
 
-    It needs no fleet: without one it shows the terminals, and finds a fleet that comes up later.
+    Without a fleet it shows only the terminals; it finds a fleet that starts later.
     """
     from treadle.serve import background
     from treadle.serve.tokens import Tokens

@@ -32,15 +32,15 @@ if TYPE_CHECKING:
 
 @click.group("git")
 def git_() -> None:
-    """Take over what sessions left unfinished in their own git repositories.
+    """Recover unfinished git work from sandboxed sessions.
 
-    A confined agent commits in a repository of its own, and yours follows after each command or turn. An unfinished
-    merge, rebase or bisect is not taken over, and neither is anything that a killed session did last.
+    A sandboxed agent commits to a private repository; yours is updated after each command or turn. Unfinished merges,
+    rebases and bisects stay in the private repository, and so does the last work of a killed session.
 
     \b
     treadle gc git --dry-run     what there is
-    treadle git adopt            put what sessions left of this checkout into your repository
-    treadle git adopt SESSION    the same of one session
+    treadle git adopt            recover all sessions' work in this checkout
+    treadle git adopt SESSION    recover one session's work
     treadle gc git:SESSION       remove it
     """
 
@@ -49,12 +49,11 @@ def git_() -> None:
 @click.argument("session", required=False)
 @json_option
 def adopt(session: str | None, as_json: bool) -> None:
-    """Put what a session left into your repository: branches, tags, stashes, and an unfinished merge as git shows it.
+    """Copy a session's branches, tags, stashes and unfinished merge into your repository.
 
-    Without SESSION: all that sessions left of the checkout that you are in. No file is changed: they are already as the
-    agent left them. HEAD, its branch and the index follow together, and only if they are still what the session knew;
-    otherwise its commits become a branch treadle/SESSION, and the rest is kept. The steps that remain of a rebase are
-    not taken over, because they can name programs.
+    Without SESSION: every session of the current checkout. Files are not changed. HEAD, its branch and the index are
+    updated together, and only if they have not moved since the session read them; otherwise the commits go to a branch
+    treadle/SESSION and the rest stays. Remaining rebase steps are not copied, because they can run programs.
     """
     from treadle.sandboxed.repositories import hand_over
 
@@ -96,7 +95,7 @@ def _asked(session: str | None) -> list[Leftover]:
 
 # `treadle sessions`: the conversations kept on this machine.
 
-here_option = click.option("--here", "only_here", is_flag=True, help="Only those of this directory.")
+here_option = click.option("--here", "only_here", is_flag=True, help="List only sessions of this directory.")
 
 
 @click.group("sessions", invoke_without_command=True)
@@ -104,10 +103,10 @@ here_option = click.option("--here", "only_here", is_flag=True, help="Only those
 @json_option
 @click.pass_context
 def sessions(ctx: click.Context, only_here: bool, as_json: bool) -> None:
-    """Saved sessions: list them (the latest first), show, export, remove.
+    """List, show, export or remove saved sessions. The latest comes first.
 
-    Go on with one by its id, a unique beginning of it, or its name: treadle --resume ID. A session is kept until
-    someone removes it.
+    Continue a session by its id, a unique id prefix, or its name: treadle --resume ID. Sessions are stored until you
+    remove them.
     """
     if ctx.invoked_subcommand is not None:
         return
@@ -133,10 +132,10 @@ def _document(wanted: str) -> SessionDocument:
 
 @sessions.command("show")
 @click.argument("wanted", metavar="ID")
-@click.option("--tools", is_flag=True, help="Also what each tool was given and what it answered.")
+@click.option("--tools", is_flag=True, help="Also show the input and output of each tool call.")
 @json_option
 def show(wanted: str, tools: bool, as_json: bool) -> None:
-    """Show what was said in a session, by its id, a unique beginning of it, or its name."""
+    """Show a session's messages. ID is its id, a unique id prefix, or its name."""
     document = _document(wanted)
     if as_json:
         return click.echo(stored_sessions.as_atif(document), nl=False)
@@ -156,21 +155,21 @@ def show(wanted: str, tools: bool, as_json: bool) -> None:
     "--format",
     "form",
     type=click.Choice(["markdown", "atif", "handover"]),
-    help="Default: by the file's name, or markdown.",
+    help="The format. Default: by the file's name, or markdown.",
 )
-@click.option("-o", "--output", type=click.Path(dir_okay=False), help="A file instead of standard output.")
+@click.option("-o", "--output", type=click.Path(dir_okay=False), help="Write to this file instead of standard output.")
 def export(wanted: str, form: str | None, output: str | None) -> None:
-    """Write a session as one document: Markdown, or ATIF, the JSON of a trajectory that Harbor and Phoenix read, or a
-    handover, what another agent is told that goes on with it (also of AGENT:ID).
+    """Export a session as Markdown, as ATIF (the trajectory JSON of Harbor and Phoenix), or as the text that hands it over
+    to another agent (also AGENT:ID).
 
     \b
     treadle sessions export 7c5 -o talk.md
     treadle sessions export 7c5 -o talk.json          # ATIF
-    treadle -p "Go on." --resume atif:talk.json       # a new session begins with it
+    treadle -p "Go on." --resume atif:talk.json       # start a new session from it
     treadle fleet submit "$(treadle sessions export 7c5 --format handover) Go on." --race claude,codex
 
-    All that was said is in it, also what the model no longer sees. Secrets that Treadle recognises are taken out; read
-    it before you pass it on.
+    The export has the whole conversation, also compacted parts. Known kinds of secrets are removed; read it before you
+    share it.
     """
     if form == "handover":
         session = wanted if ":" in wanted else find_session(wanted)
@@ -189,10 +188,10 @@ def export(wanted: str, form: str | None, output: str | None) -> None:
 @sessions.command("rm")
 @click.argument("wanted", nargs=-1, required=True, metavar="ID...")
 def rm(wanted: tuple[str, ...]) -> None:
-    """Remove sessions for good: their history, the files kept for undoing or taken out by the sandbox, the long output
-    of tools. `treadle gc sessions --older-than 30d` removes all that are older.
+    """Delete sessions with their history, undo copies, files removed by the sandbox, and long tool output. To delete by
+    age: `treadle gc sessions --older-than 30d`.
 
-    One that is open in another process stays.
+    Sessions open in another process are not deleted.
     """
     held = False
     for one in dict.fromkeys(map(find_session, wanted)):

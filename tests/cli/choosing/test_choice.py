@@ -80,7 +80,7 @@ async def test_where_nothing_is_found_it_says_what_to_type(
     assert "set a key such as ANTHROPIC_API_KEY" in str(refused.value) and "; the server at http" in str(refused.value)
     with pytest.raises(NoModel, match="No model is configured") as left:
         await settle(OURS, talks=True, plain=True)
-    assert "`treadle demo` shows it at work" in str(left.value)
+    assert "`treadle demo` runs without one" in str(left.value)
     assert "Nothing is set up on this machine yet" in capsys.readouterr().out
 
 
@@ -113,7 +113,7 @@ def test_in_a_pipe_nothing_found_is_one_line_or_one_record(bare: dict[str, str])
 
 def test_at_a_terminal_nothing_found_says_what_to_type(terminal: Callable[..., ChatTerminal]) -> None:
     chat = terminal()
-    seen = chat.until("`treadle demo` shows it at work")
+    seen = chat.until("`treadle demo` runs without one")
     for words in ("export ANTHROPIC_API_KEY=", "npm install", "ollama serve"):
         assert words in seen
     assert chat.ended() == 2

@@ -211,18 +211,18 @@ class Lines:
 
 @click.command("chat")
 @click.argument("prompt", required=False)
-@click.option("--plain", is_flag=True, help="Print line by line and redraw nothing, for screen readers.")
+@click.option("--plain", is_flag=True, help="Print line by line without redrawing, for screen readers.")
 @run_options
 def chat(prompt: str | None, plain: bool, **values: Any) -> None:
-    """Talk with an agent in this directory.
+    """Chat with an agent in this directory.
 
     \b
-    Enter sends; while the agent works it adds to what it is doing, and Tab queues for afterwards.
-    Alt-Enter or \\ Enter makes a new line, Ctrl-G opens your editor, Ctrl-R searches what you typed before.
-    Esc or Ctrl-C interrupts, Ctrl-C twice or Ctrl-D leaves, Ctrl-O shows what was folded.
+    Enter sends. While the agent works, Enter adds to its current turn and Tab queues for the next one.
+    Alt-Enter or \\ Enter makes a new line, Ctrl-G opens your editor, Ctrl-R searches the history.
+    Esc or Ctrl-C interrupts, Ctrl-C twice or Ctrl-D exits, Ctrl-O expands folded output.
     /help lists commands, @ completes files, !CMD runs a command of your own, #TEXT goes to AGENTS.md.
 
-    The session is kept: `treadle -c` goes on with it.
+    The session is saved; `treadle -c` continues it.
     """
     if not sys.stdin.isatty() or not sys.stdout.isatty():
         raise click.UsageError("a chat needs a terminal; for scripts there is `treadle -p PROMPT`")

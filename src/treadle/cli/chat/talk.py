@@ -237,9 +237,9 @@ async def _vim(talk: Talking, args: str) -> str:
 
 COMMANDS: dict[str, OwnCommand] = {
     "keys": OwnCommand("Show what the keys do; ? does the same.", keys),
-    "diff": OwnCommand("Show what is not committed yet, with new files.", _diff),
+    "diff": OwnCommand("Show check uncommitted changes yet, with new files.", _diff),
     "init": OwnCommand("Have the agent write AGENTS.md for this repository.", _init),
-    "review": OwnCommand("Have the agent review what is not committed yet.", _review),
+    "review": OwnCommand("Have the agent review check uncommitted changes yet.", _review),
     "verify": OwnCommand("Run the project's check on what was changed; F5 does the same.", _verify),
     "mcp": OwnCommand("List the MCP servers, and whether each is connected.", _mcp),
     "export": OwnCommand("Write the session to a file: FILE.md or .json.", _export),

@@ -13,19 +13,19 @@ from treadle.cli.fleet import (
 
 @click.group()
 def fleet() -> None:
-    """Run many agents, on one machine or many: orders go in, nothing is lost, nothing collides.
+    """Run many agents on one or more machines, without lost tasks or edit conflicts.
 
     \b
-    treadle fleet up                                   start a fleet on this machine
+    treadle fleet up                                   start the fleet on this machine
     treadle fleet submit "fix the test" --root . --verify "make test" --wait
-    treadle fleet ls                                   what there is
-    treadle fleet explain ORDER                        why it waits, or what it does
+    treadle fleet ls                                   list orders
+    treadle fleet explain ORDER                        show why it waits or what it does
     treadle fleet approvals; treadle fleet answer ORDER allow
-    treadle land ORDER ORDER                           bring finished work onto the branch
-    treadle fleet down                                 stop all of it
+    treadle land ORDER ORDER                           land finished work on the branch
+    treadle fleet down                                 stop the fleet
 
-    An order is named by its id or the beginning of it. Exit codes: 0 done, 1 error, 3 an order failed, 4 cancelled,
-    124 not in time.
+    An order is one task for an agent; ORDER is its id or an id prefix. Exit codes: 0 done, 1 error, 3 an order failed,
+    4 cancelled, 124 timeout.
     """
 
 

@@ -436,14 +436,14 @@ PROMPT = f"The test in {CHECK} fails. Find out why and fix prices.py; the test i
 
 
 @click.command("demo")
-@click.option("--one", is_flag=True, help="The small one: one agent, one failing test.")
-@click.option("--model", metavar="NAME", help="A real model does the small one.")
+@click.option("--one", is_flag=True, help="Run the small demo: one agent, one failing test.")
+@click.option("--model", metavar="NAME", help="Run the small demo with this real model.")
 def demo(one: bool, model: str | None) -> None:
-    """Watch agents fix a failing shop in a temporary repository. Needs no key and no network.
+    """Watch agents fix failing tests in a temporary repository. No API key or network needed.
 
-    Four orders run at once, with claims. One waits for another's files, one asks and is answered, one has its runner
-    killed and is taken over; then all is merged and tested. Without the optional part for fleets, and with --one, a
-    single agent fixes a single test. With --model, a model that you name does that.
+    Four orders run in parallel: one waits for another's files, one asks a question, one survives a killed runner. Then
+    all are merged and tested. With --one, or without the `fleet` extra, one agent fixes one test; --model runs that
+    with a real model.
     """
     if not one and model is None:
         if has("fleet"):

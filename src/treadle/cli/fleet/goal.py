@@ -27,7 +27,10 @@ if TYPE_CHECKING:
 
 ASKED_SECONDS = 1.0
 fallback_option = click.option(
-    "--fallback", multiple=True, metavar="AGENT", help="Who goes on when an order's agent cannot. Again for more."
+    "--fallback",
+    multiple=True,
+    metavar="AGENT",
+    help="Agent that takes over when an order's agent cannot continue. Repeatable.",
 )
 BUDGET = ("tokens", "usd", "hours", "orders")
 
@@ -40,16 +43,16 @@ async def goal_named(bus: Bus, name: str) -> str:
 
 @click.command("run")
 @click.argument("plan", metavar="FILE|ID")
-@click.option("--root", default=".", metavar="DIR", help="The repository. Default: here.")
-@click.option("--no-budget", is_flag=True, help="Run it without a budget.")
+@click.option("--root", default=".", metavar="DIR", help="The repository. Default: the current directory.")
+@click.option("--no-budget", is_flag=True, help="Run without a budget.")
 @fallback_option
-@click.option("--detach", is_flag=True, help="Do not wait: print the goal's id and return.")
+@click.option("--detach", is_flag=True, help="Print the goal's id and return at once.")
 @json_option
 def run(plan: str, root: str, no_budget: bool, fallback: tuple[str, ...], detach: bool, as_json: bool) -> None:
-    """Carry out the plan in FILE, or wait for the goal ID, and say what happens on the way.
+    """Carry out the plan in FILE, or wait for the goal ID, and print its progress.
 
-    The fleet does the work (`treadle fleet up`), whether this command waits or not. Ctrl-C stops only the waiting. A
-    plan that runs already is not begun twice. Exits with 0 when the goal is met and with 3 when it was stopped.
+    The fleet does the work (start it with `treadle fleet up`); Ctrl-C stops only this command. A plan that is already
+    running is not started twice. Exits with 0 if the goal is met, and with 3 if it was stopped.
     """
 
     record = with_bus(
@@ -167,7 +170,7 @@ def _used(record: GoalRecord) -> str:
 @click.argument("name", metavar="ID")
 @json_option
 def show(name: str, as_json: bool) -> None:
-    """Show a goal: its waves, where each order stands, what is asked, what was used."""
+    """Show a goal: its waves, the state of each order, open questions, and use of the budget."""
 
     async def work(bus: Bus) -> tuple[Any, Any, Any]:
         from treadle.goals import commands
@@ -207,13 +210,13 @@ def budget_words(budget: Any) -> str:
 
 @click.command("report")
 @click.argument("name", metavar="ID")
-@click.option("--html", "as_html", is_flag=True, help="As a page of its own.")
-@click.option("--out", default="-", metavar="FILE", help="Where it goes. Default: printed.")
+@click.option("--html", "as_html", is_flag=True, help="Write an HTML page.")
+@click.option("--out", default="-", metavar="FILE", help="Write to this file. Default: standard output.")
 @json_option
 def report(name: str, as_html: bool, out: str, as_json: bool) -> None:
-    """Report a goal: what was asked, what landed, by whom, tokens by role, what briefs saved, what was dropped.
+    """Report on a goal: the request, what landed, who did it, tokens by role, and dropped orders.
 
-    In Markdown, as a page with --html, or as the facts behind it with --json.
+    Prints Markdown, HTML with --html, or the data with --json.
     """
     if as_json and (as_html or out != "-"):
         raise ConfigError("--json is printed, and is no page", hint="leave out --html and --out")
@@ -239,7 +242,7 @@ def _show_version(record: GoalRecord) -> None:
 @fleet_command("change", _show_version, of=goal_named, metavar="ID")
 @click.argument("path", metavar="FILE", type=click.Path(exists=True, dir_okay=False))
 async def change(bus: Bus, goal: str, path: str) -> Any:
-    """Replace the plan of a goal that runs by the one in FILE. Orders that were placed must be in it as they were."""
+    """Replace a running goal's plan with FILE. Orders that have started must be unchanged."""
     return await _commands().change(bus, goal, text_of(path))
 
 
@@ -250,34 +253,36 @@ async def change(bus: Bus, goal: str, path: str) -> Any:
     "source",
     default="",
     metavar="FILE|DIR|ISSUE",
-    help="Plan what a file, a directory of Markdown tasks or an issue asks for: github#12 of the"
-    " remote origin, github:OWNER/NAME#12, or its address; of other forges that are added, the same.",
+    help="Read the goal from a file, a directory of Markdown tasks or an issue: github#12 (of the remote origin), "
+    "github:OWNER/NAME#12, or its address. Forges from extensions work the same way.",
 )
 @click.option(
     "--token",
     default="",
     metavar="NAME",
-    help="The variable with the forge's token. Default: GITHUB_TOKEN and the like.",
+    help="The environment variable with the forge's token. Default: GITHUB_TOKEN, or the forge's usual one.",
 )
-@click.option("--agent", default="", metavar="NAME", help="Who plans. Default: the agent of the settings, or native.")
+@click.option(
+    "--agent", default="", metavar="NAME", help="The planning agent. Default: the one in your settings, or native."
+)
 @click.option("--model", default="", metavar="NAME", help="Its model.")
-@click.option("--root", default=".", metavar="DIR", help="The repository. Default: here.")
+@click.option("--root", default=".", metavar="DIR", help="The repository. Default: the current directory.")
 @fallback_option
 @click.option("--tokens", type=int, metavar="N", help="The budget of the goal.")
 @click.option("--usd", type=float, metavar="USD", help="The budget of the goal.")
 @click.option("--hours", type=float, metavar="H", help="The budget of the goal.")
 @click.option("--orders", type=int, metavar="N", help="The budget of the goal.")
-@click.option("--out", default="goal.toml", show_default=True, metavar="FILE", help="Where the plan goes.")
-@click.option("--force", is_flag=True, help="Replace FILE if it is there.")
-@click.option("--go", is_flag=True, help="Carry it out at once. A plan from a file stops at its gate all the same.")
+@click.option("--out", default="goal.toml", show_default=True, metavar="FILE", help="The plan file to write.")
+@click.option("--force", is_flag=True, help="Overwrite FILE if it exists.")
+@click.option("--go", is_flag=True, help="Start the goal at once. A plan from a file still waits at its gate.")
 @json_option
 def plan_(
     goal: str | None, source: str, token: str, go: bool, out: str, force: bool, as_json: bool, **options: Any
 ) -> None:
-    """Have an agent plan TEXT: it reads the repository, confined and without writing, and gives the plan by a tool.
+    """Let an agent write a plan for TEXT. It reads the repository in a read-only sandbox.
 
-    A large goal is planned in parts, each by another planner. The plan is checked, and its mistakes go back to the
-    agent, before it is written to FILE; on a terminal $EDITOR then opens it.
+    Several planners share a large goal. The agent corrects mistakes found in the plan before it is written to FILE. On
+    a terminal, $EDITOR then opens it.
     """
     if bool(goal) == bool(source):
         raise ConfigError(
@@ -337,28 +342,28 @@ def _show_steps(found: dict[str, str]) -> None:
 
 @fleet_command("explain", _show_steps, of=goal_named, metavar="ID")
 async def explain(bus: Bus, goal: str) -> Any:
-    """Say what a goal and each of its orders does or waits for now."""
+    """Show what a goal and each of its orders does or waits for."""
     return await _commands().explain(bus, goal)
 
 
 @fleet_command("pause", of=goal_named, metavar="ID")
-@click.option("--why", default="", metavar="TEXT", help="The reason, for others.")
-@click.option("--now", is_flag=True, help="Hold also what is at work, at its next step.")
+@click.option("--why", default="", metavar="TEXT", help="The reason to show to others.")
+@click.option("--now", is_flag=True, help="Also pause running agents at their next step.")
 async def pause(bus: Bus, goal: str, why: str, now: bool) -> Any:
-    """Place nothing more of a goal until `resume`. Time in which it is paused does not count."""
+    """Start no more orders of a goal until `resume`. Paused time does not count towards the budget."""
     return await _commands().pause(bus, goal, why=why, now=now)
 
 
 @fleet_command("resume", of=goal_named, metavar="ID")
 async def resume(bus: Bus, goal: str) -> Any:
-    """Let a goal go on that was paused, or that paused itself."""
+    """Resume a paused goal."""
     return await _commands().resume(bus, goal)
 
 
 @fleet_command("stop", of=goal_named, metavar="ID")
-@click.option("--why", default="", metavar="TEXT", help="The reason, for others.")
+@click.option("--why", default="", metavar="TEXT", help="The reason to show to others.")
 async def stop(bus: Bus, goal: str, why: str) -> Any:
-    """End a goal: cancel what is at work. What has landed stays on the branch."""
+    """Stop a goal and cancel its running orders. Landed work stays on the branch."""
     return await _commands().stop(bus, goal, why=why)
 
 
@@ -370,7 +375,7 @@ def _show_outcomes(outcomes: dict[str, str]) -> None:
 @fleet_command("say", _show_outcomes, of=goal_named, metavar="ID")
 @click.argument("text", metavar="TEXT")
 async def say(bus: Bus, goal: str, text: str) -> Any:
-    """Tell all agents of a goal something: those at work now, and those that begin later."""
+    """Send a message to all agents of a goal, also those that start later."""
     return await _commands().say(bus, goal, text)
 
 
@@ -403,13 +408,13 @@ COMMANDS = (plan_, run, ls, show, explain, report, change, pause, resume, stop, 
 
 @click.group()
 def goal() -> None:
-    """Carry a goal out: a plan that people can read, done by agents, reviewed, landed and judged.
+    """Carry out a goal: agents plan it, do the work, review it and land it.
 
     \b
-    treadle goal plan --from TODO.md       an agent makes goal.toml of it
-    treadle goal check goal.toml           waves, overlaps, briefs, tokens, and every mistake with its line
-    treadle goal run goal.toml             carry it out; the fleet goes on also when this command ends
-    treadle goal explain ID                what each of its orders does or waits for
+    treadle goal plan --from TODO.md       an agent writes the plan, goal.toml
+    treadle goal check goal.toml           check the plan; show its waves, overlaps and token estimates
+    treadle goal run goal.toml             carry it out; the fleet continues if you stop this command
+    treadle goal explain ID                show what each order does or waits for
     """
 
 
@@ -419,16 +424,15 @@ for _command in COMMANDS:
 
 @goal.command("check")
 @click.argument("path", metavar="FILE", type=click.Path(exists=True, dir_okay=False))
-@click.option("--root", default=".", metavar="DIR", help="The repository that the plan is for. Default: here.")
+@click.option("--root", default=".", metavar="DIR", help="The plan's repository. Default: the current directory.")
 @click.option("--no-budget", is_flag=True, help="Do not require a budget.")
-@click.option("--run", "run_", is_flag=True, help="Also run its commands on the branch as it is, confined.")
+@click.option("--run", "run_", is_flag=True, help="Also run the plan's commands on the branch, in the sandbox.")
 @json_option
 def check(path: str, root: str, no_budget: bool, run_: bool, as_json: bool) -> None:
-    """Explain the plan in FILE: its waves, overlapping claims, briefs and tokens. Finds every mistake, with its line.
+    """Check the plan in FILE and show its waves, overlapping claims, briefs and tokens.
 
-    Nothing is written, and without --run nothing runs. With it, `verify`, `done` and each `accept` are tried in fresh
-    directories: acceptance that passes already, and programs that are not there, are reported. Exits with 1 when the
-    plan has mistakes.
+    Nothing is written. With --run, `verify`, `done` and each `accept` run in fresh directories, to find acceptance
+    checks that already pass and missing programs. Each mistake is shown with its line, and then the exit code is 1.
     """
     from treadle.goals.check import check as checked
 

@@ -35,47 +35,52 @@ class _OrdersOrCommand(click.Group):
 
 @click.group(cls=_OrdersOrCommand)
 def land() -> None:
-    """Land the work of finished orders on a branch, each checked before the branch moves.
+    """Merge finished work into a branch. Every change is checked before the branch moves.
 
     \b
-    treadle land ORDER...        land these, and say what became of each
-    treadle land                 go on with what waits for the branch that is checked out
-    treadle land ls              the trains, what waits in them, and since when
+    treadle land ORDER...        land these orders and print each result
+    treadle land                 land everything that waits for the current branch
+    treadle land ls              list trains and what waits in each
 
-    One train per branch: finished work queues, is merged beside the branch and checked there, confined; the branch
-    moves in one step to exactly what was checked. What fails its check twice, or conflicts, goes back to its agent,
-    then to a neutral one, then to you as a question. A train that is killed goes on where it was.
+    Each branch has a train, its merge queue. Finished work is merged and checked in a sandbox beside the branch; the
+    branch then moves to exactly the commit that was checked. Work that conflicts, or fails its check twice, goes back
+    to its agent, then to a neutral one, then to you as a question. A killed train continues where it stopped.
     """
 
 
 @land.command("now")
 @click.argument("names", metavar="[ORDER]...", nargs=-1)
-@click.option("--root", default=".", metavar="DIR", help="The repository, which may be a bare one. Default: here.")
-@click.option(
-    "--branch", default="", metavar="NAME", help="The branch, or REMOTE:BRANCH. Default: the one that is checked out."
-)
-@click.option("--verify", default="", metavar="COMMAND", help="The check; kept for the branch until another is given.")
-@click.option("--setup", default="", metavar="COMMAND", help="Prepares the directory of each check.")
+@click.option("--root", default=".", metavar="DIR", help="The repository; may be bare. Default: the current directory.")
+@click.option("--branch", default="", metavar="NAME", help="The branch, or REMOTE:BRANCH. Default: the current branch.")
+@click.option("--verify", default="", metavar="COMMAND", help="The check command. Stored for the branch.")
+@click.option("--setup", default="", metavar="COMMAND", help="Setup command for the directory of each check.")
 @click.option(
     "--forge",
     default="",
     metavar="FORGE",
-    help="Land REMOTE:BRANCH by pull requests: github, or one that is added; also with :OWNER/NAME[@API].",
+    help="Land REMOTE:BRANCH through pull requests: github or an added forge, optionally with :OWNER/NAME[@API].",
 )
 @click.option(
     "--token",
     default="",
     metavar="VARIABLE",
-    help="The variable with the forge's token. Default: GITHUB_TOKEN and the like.",
+    help="The environment variable with the forge's token. Default: GITHUB_TOKEN, or the forge's usual one.",
 )
-@click.option("--slots", default=0, metavar="N", help="Checks at once. Default: 2, or what was given before.")
-@click.option("--reconciler", default="", metavar="AGENT", help="Who resolves what authors could not; kept too.")
+@click.option("--slots", default=0, metavar="N", help="Number of parallel checks. Default: the stored value, or 2.")
+@click.option(
+    "--reconciler",
+    default="",
+    metavar="AGENT",
+    help="Agent for conflicts that the author could not resolve. Stored for the branch.",
+)
 @click.option(
     "--anyway",
     is_flag=True,
-    help="Let them change the files that their check is made of, and those that other programs obey.",
+    help="Allow changes to their check's own files and to files that control other programs (CI, AGENTS.md).",
 )
-@click.option("--no-help", is_flag=True, help="Leave out what is red or conflicts: no agent is asked to help.")
+@click.option(
+    "--no-help", is_flag=True, help="Leave out work that fails or conflicts, instead of sending it to an agent."
+)
 @json_option
 def now(
     names: tuple[str, ...],
@@ -88,10 +93,10 @@ def now(
     no_help: bool,
     **options: Any,
 ) -> None:
-    """Land these orders, and all that waits in the train before them. Without ORDER: what waits.
+    """Land these orders and everything before them in the train. Without ORDER: everything that waits.
 
-    Exits with 0 when all of them are on the branch, and with 3 when one was left out, went back to who can help, or the
-    train stopped. What went back lands by itself while the fleet is up: `treadle land explain ORDER`.
+    Exits with 0 if all of them landed, and with 3 if one was left out or sent back, or the train stopped. Work that was
+    sent back lands automatically while the fleet is up: see `treadle land explain ORDER`.
     """
 
     async def work(bus: Bus) -> tuple[TrainRecord, dict[str, str], list[str]]:
@@ -143,7 +148,7 @@ def now(
 @land.command("ls")
 @json_option
 def ls(as_json: bool) -> None:
-    """List the trains: what waits in each, what is being checked, and the age of the oldest."""
+    """List trains: queued work, running checks, and the age of the oldest entry."""
     from treadle.landing import views
 
     found = with_bus(_trains)
@@ -201,7 +206,7 @@ def _facts(record: TrainRecord) -> dict[str, Any]:
 @click.argument("name", metavar="TRAIN|BRANCH")
 @json_option
 def show(name: str, as_json: bool) -> None:
-    """Show a train: what is built on what, verdicts, and what was left out and why."""
+    """Show a train: its merges, check results, and what was left out and why."""
     from treadle.landing import changes, queue, views
 
     found, record = with_bus(lambda bus: _find(bus, name))
@@ -255,7 +260,7 @@ def _here() -> str:
 @click.argument("order", metavar="ORDER")
 @json_option
 def explain(order: str, as_json: bool) -> None:
-    """Say where the work of an order is on its way to a branch: why it waits, who helps, or what landed."""
+    """Show an order's progress towards the branch: why it waits, who is fixing it, or the landed commit."""
 
     async def work(bus: Bus, found: str) -> tuple[list[dict[str, Any]], str]:
         from treadle.landing import views
@@ -273,19 +278,23 @@ def explain(order: str, as_json: bool) -> None:
 @land.command("set")
 @click.argument("name", metavar="TRAIN|BRANCH")
 @click.option("--verify", default="", metavar="COMMAND", help="The check.")
-@click.option("--setup", default="", metavar="COMMAND", help="Prepares the directory of each check.")
-@click.option("--slots", default=0, metavar="N", help="Checks at once.")
-@click.option("--policy", type=click.Choice(["auto", "serial"]), help="serial: one after the other.")
+@click.option("--setup", default="", metavar="COMMAND", help="Setup command for the directory of each check.")
+@click.option("--slots", default=0, metavar="N", help="Number of parallel checks.")
+@click.option("--policy", type=click.Choice(["auto", "serial"]), help="serial: one at a time.")
 @click.option(
     "--require",
     type=click.Choice(["passed", "tested", "proven"]),
-    help="What all work must show to land; a person is asked about less. Default: passed.",
+    help="Evidence required to land; a person is asked about anything weaker. Default: passed.",
 )
-@click.option("--checks", type=click.Choice(["here", "nodes"]), help="Where checks run; nodes: as orders, on any node.")
-@click.option("--reconciler", metavar="AGENT", help="Who resolves what authors could not; empty: the author's agent.")
-@click.option("--notes/--no-notes", default=None, help="Write git-ai notes and Agent Trace records for what lands.")
+@click.option("--checks", type=click.Choice(["here", "nodes"]), help="Run checks here, or as orders on any node.")
+@click.option(
+    "--reconciler",
+    metavar="AGENT",
+    help="Agent for conflicts that the author could not resolve (default: the author's agent).",
+)
+@click.option("--notes/--no-notes", default=None, help="Write git-ai notes and Agent Trace records for landed work.")
 def set_train(name: str, verify: str, setup: str, slots: int, checks: str | None, **options: Any) -> None:
-    """Change how a train checks and who helps. What was checked in another way is checked again."""
+    """Change a train's checks and its helping agent. Work checked with other settings is checked again."""
     from msgspec.structs import replace
 
     async def work(bus: Bus) -> None:
@@ -310,16 +319,14 @@ def set_train(name: str, verify: str, setup: str, slots: int, checks: str | None
 
 @land.command("revert")
 @click.argument("names", metavar="[ORDER]...", nargs=-1)
-@click.option("--goal", default="", metavar="GOAL", help="All that this goal has landed.")
-@click.option("--branch", default="", metavar="NAME", help="Where they landed, if on several.")
-@click.option(
-    "--agent", default="", metavar="AGENT", help="Let this agent do it: for what cannot be taken back simply."
-)
+@click.option("--goal", default="", metavar="GOAL", help="Revert everything that this goal landed.")
+@click.option("--branch", default="", metavar="NAME", help="The branch, if they landed on several.")
+@click.option("--agent", default="", metavar="AGENT", help="Agent for reverts that conflict.")
 @json_option
 def revert(names: tuple[str, ...], goal: str, branch: str, agent: str, as_json: bool) -> None:
-    """Take back what these orders landed, or a goal's: one new order, latest first, landed like anything else.
+    """Revert what these orders or a goal landed, latest first. The revert is an order and lands like any other.
 
-    Exits with 0 when that is on the branch.
+    Exits with 0 if the revert landed.
     """
 
     async def work(bus: Bus) -> tuple[str, str]:
@@ -368,16 +375,16 @@ def _is_out(record: TrainRecord, order: str) -> bool:
 
 @land.command("pause")
 @click.argument("name", metavar="TRAIN|BRANCH")
-@click.option("--why", default="", metavar="TEXT", help="The reason, for others.")
+@click.option("--why", default="", metavar="TEXT", help="The reason to show to others.")
 def pause(name: str, why: str) -> None:
-    """Stop a train: nothing more is built, checked or landed until `resume`. A landing under way is finished."""
+    """Pause a train: it merges, checks and lands nothing until `resume`. A landing in progress is finished."""
     _set_pause(name, why or "paused")
 
 
 @land.command("resume")
 @click.argument("name", metavar="TRAIN|BRANCH")
 def resume(name: str) -> None:
-    """Let a train go on that was paused, or that stopped by itself. `treadle land` then works on it."""
+    """Resume a paused or stopped train. `treadle land` then continues it."""
     _set_pause(name, "")
 
 
@@ -397,7 +404,7 @@ def _set_pause(name: str, why: str) -> None:
 @land.command("eject")
 @click.argument("order", metavar="ORDER")
 def eject(order: str) -> None:
-    """Take an order's change out of the train it waits in. Its work is kept."""
+    """Remove an order's change from its train. The work itself is not deleted."""
 
     async def work(bus: Bus, found: str) -> None:
         from treadle.landing import queue, returned
@@ -430,13 +437,19 @@ async def _holding(bus: Bus, order: str) -> str:
 
 @click.command("blame")
 @click.argument("place", metavar="FILE:LINE")
-@click.option("--at", "revision", default="", metavar="COMMIT", help="As of this commit or branch, not as it is now.")
+@click.option(
+    "--at",
+    "revision",
+    default="",
+    metavar="COMMIT",
+    help="Read the line at this commit or branch. Default: as it is now.",
+)
 @json_option
 def blame(place: str, revision: str, as_json: bool) -> None:
-    """Say which order a line came from, why, and for how much: FILE:LINE.
+    """Show which order wrote a line, what was asked, and its cost.
 
-    The commit that landed it says which order it was, wherever the repository is cloned to; what was asked for and the
-    cost are known where the fleet still has the order. A line that no order brought is shown with its commit.
+    The order is named in the commit, so every clone can show it. The request and the cost are shown while the fleet
+    still stores the order. A line that no order wrote is shown with its commit.
     """
     from treadle.landing.authorship import origin, place_of
 

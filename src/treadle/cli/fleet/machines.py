@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 @click.argument("directory", metavar="DIR")
 @json_option
 def backup(directory: str, as_json: bool) -> None:
-    """Save all streams of the fleet in a new directory, while it works. The directory holds credentials: keep it safe.
+    """Back up all streams of the running fleet to a new directory. The backup contains credentials: keep it safe.
 
-    They are the server's own snapshots, taken through its API.
+    The files are the server's own snapshots, made through its API.
     """
     from treadle.fleet.engine import server
 
@@ -43,9 +43,9 @@ def backup(directory: str, as_json: bool) -> None:
 @click.argument("directory", metavar="DIR")
 @json_option
 def restore(directory: str, as_json: bool) -> None:
-    """Bring a backup into this machine's fleet, which must have no orders; then `treadle fleet up`.
+    """Restore a backup into this machine's fleet, which must have no orders. Then run `treadle fleet up`.
 
-    Without a fleet here, one is made with the credentials of the backup, so that machines that had joined come back.
+    Without a fleet on this machine, one is created with the backup's credentials, so that its nodes can reconnect.
     """
     from treadle.fleet.engine import server
 
@@ -61,18 +61,20 @@ def _say(text: str) -> None:
 
 
 @click.command("keep")
-@click.option("--for", "--keep", "time_", metavar="TIME", help="Remove orders so long after their end: 90d, forever.")
-@click.option("--size", "--keep-size", "size", type=float, metavar="GB", help="Remove the oldest above this size.")
-@click.option("--older-than", metavar="TIME", help="Remove now what ended longer ago, such as 30d.")
-@click.option("--archive", metavar="FILE", help="First append everything that is stored about it, one line each.")
+@click.option("--for", "--keep", "time_", metavar="TIME", help="How long to store ended orders: 90d, forever.")
+@click.option(
+    "--size", "--keep-size", "size", type=float, metavar="GB", help="Remove the oldest orders above this size."
+)
+@click.option("--older-than", metavar="TIME", help="Remove now what ended longer ago than this, such as 30d.")
+@click.option("--archive", metavar="FILE", help="First append the removed orders to this file, one per line.")
 @click.option("--dry-run", is_flag=True, help="Only list what --older-than would remove.")
 @json_option
 def keep(
     time_: str | None, size: float | None, older_than: str | None, archive: str | None, dry_run: bool, as_json: bool
 ) -> None:
-    """Say or set how long orders are stored after they ended, or remove old ones now. Their --key stays used.
+    """Show or set how long ended orders are stored, or remove old ones now. Their --key stays used.
 
-    Events and results of runs are always removed after 30 days or at 8 GB. What others wait for stays.
+    Events and results of runs are always removed after 30 days or at 8 GB. Orders that others depend on stay.
     """
     from treadle.cli.terminal import duration
     from treadle.fleet import client
@@ -125,7 +127,7 @@ may_option = click.option(
     type=click.Choice(["watch", "submit"]),
     default="watch",
     show_default=True,
-    help="What people there may do: look, or also give orders and answers, which run on every node.",
+    help="Rights of people on that machine. submit: also submit orders, which run on every node, and answer questions.",
 )
 
 
@@ -134,26 +136,43 @@ def _progress(quiet: bool) -> Any:
 
 
 @click.command("up")
-@click.option("--slots", type=int, metavar="N", help="Orders this machine takes at once. Default: as before, or 4.")
-@click.option("--label", "labels", multiple=True, metavar="L", help="A label of this node; orders may ask for it.")
-@click.option("--name", default="", metavar="NAME", help="The node's name. Default: as before, or this machine's.")
-@click.option("--nats", "url", default="", metavar="URL", help="Join this server or cluster; start none of our own.")
+@click.option(
+    "--slots",
+    type=int,
+    metavar="N",
+    help="Maximum number of parallel orders on this machine. Default: the last value, or 4.",
+)
+@click.option("--label", "labels", multiple=True, metavar="L", help="A label of this node, for orders with --label.")
+@click.option("--name", default="", metavar="NAME", help="The node's name. Default: the last one, or the machine's.")
+@click.option(
+    "--nats", "url", default="", metavar="URL", help="Use this NATS server or cluster instead of starting one."
+)
 @click.option("--creds", default="", metavar="FILE", help="With --nats: a credentials file.")
-@click.option("--ca", default="", metavar="FILE", help="With --nats: the authority of the server's certificate.")
+@click.option("--ca", default="", metavar="FILE", help="With --nats: CA certificate of the server.")
 @click.option("--replicas", default=1, show_default=True, metavar="N", help="With --nats: copies of each stream.")
-@click.option("--lease", default=0.0, metavar="S", help="Seconds until a silent runner is replaced. Default: 5, or 15.")
-@click.option("--sync", default="", metavar="WHEN", help="`always`: a power cut loses nothing. Default: 2m.")
-@click.option("--page/--no-page", default=True, help="Serve the page to watch and steer it. Default: yes.")
-@click.option("--at-login", is_flag=True, help="Also do this at each login from now on, by the user's systemd.")
+@click.option(
+    "--lease",
+    default=0.0,
+    metavar="S",
+    help="Seconds without contact after which a runner is replaced. Default: 5, or 15 with several machines.",
+)
+@click.option(
+    "--sync",
+    default="",
+    metavar="WHEN",
+    help="How often data is synced to disk. `always`: a power cut loses nothing. Default: 2m.",
+)
+@click.option("--page/--no-page", default=True, help="Serve the web page. Default: yes.")
+@click.option("--at-login", is_flag=True, help="Also start the fleet at each login, with the user's systemd.")
 @json_option
 def up(as_json: bool, **options: Any) -> None:
-    """Start a fleet on this machine: engine, scheduler, node and the page. Finds and joins what is up already.
+    """Start the fleet on this machine: engine, scheduler, node and web page. Running parts are reused.
 
-    What is killed is started again, at most 5 times within 10 minutes, until `treadle fleet down`. After a restart of
-    the machine, `treadle fleet up` goes on with what was there; --at-login has that done by itself.
+    Parts that die are restarted, at most 5 times within 10 minutes, until `treadle fleet down`. After a reboot,
+    `treadle fleet up` continues where the fleet stopped; --at-login does this automatically.
 
-    The page listens on this machine only; the link that is printed signs a browser in, once. A machine that joined
-    another's fleet starts its node again, as it was.
+    The page is reachable from this machine only; the printed link signs in one browser. On a machine that joined a
+    fleet, this restarts its node.
     """
     from treadle.fleet import keeper
     from treadle.fleet import up as machine
@@ -208,11 +227,11 @@ def _ask_to_forget() -> None:
 
 
 @click.command("down")
-@click.option("--forget", is_flag=True, help="Remove all that is stored: orders, events, results, credentials.")
-@click.option("--yes", is_flag=True, help="With --forget: do not ask.")
+@click.option("--forget", is_flag=True, help="Delete all data: orders, events, results, credentials.")
+@click.option("--yes", is_flag=True, help="With --forget: do not ask for confirmation.")
 @json_option
 def down(forget: bool, yes: bool, as_json: bool) -> None:
-    """Stop all of the fleet on this machine, in order. Orders at work are given back and go on with the next `up`."""
+    """Stop the fleet on this machine. Running orders return to the queue and continue after the next `up`."""
     from treadle.fleet import up as machine
     from treadle.serve import background
 
@@ -227,7 +246,8 @@ def down(forget: bool, yes: bool, as_json: bool) -> None:
 @click.command("status")
 @json_option
 def status(as_json: bool) -> None:
-    """Say what is up, where, since when, and how much disk it uses. Exits with 1 when no scheduler answers."""
+    """Show the running parts of the fleet, their machines, uptime and disk use. Exits with 1 when no scheduler
+    answers."""
     from treadle.fleet import up as machine
     from treadle.serve import background
 
@@ -307,16 +327,16 @@ def _show_keeping(found: dict[str, Any]) -> None:
 
 
 @click.command("node")
-@click.option("--slots", default=4, show_default=True, metavar="N", help="How many orders it takes at once.")
-@click.option("--label", "labels", multiple=True, metavar="L", help="A label; orders may ask for it.")
-@click.option("--agent", "agents", multiple=True, metavar="NAME", help="Take only orders for these agents.")
+@click.option("--slots", default=4, show_default=True, metavar="N", help="Maximum number of parallel orders.")
+@click.option("--label", "labels", multiple=True, metavar="L", help="A label, for orders with --label.")
+@click.option("--agent", "agents", multiple=True, metavar="NAME", help="Accept only orders for these agents.")
 @click.option("--limit", "limits", multiple=True, metavar="KIND=N", help="At most N at once: repo=1, agent:claude=2.")
-@click.option("--name", default="", metavar="NAME", help="Its name. Default: this machine's.")
+@click.option("--name", default="", metavar="NAME", help="The node's name. Default: this machine's.")
 def node(slots: int, labels: tuple[str, ...], agents: tuple[str, ...], limits: tuple[str, ...], name: str) -> None:
-    """Be a node of the fleet until SIGTERM. Runners go on without it, and the next one adopts them.
+    """Run a node of the fleet until SIGTERM. Its runners continue without it; the next node adopts them.
 
-    For a service manager; `treadle fleet up` starts one in the background. Let the manager end only this process:
-    with systemd, KillMode=process.
+    For service managers; `treadle fleet up` starts a node in the background. The manager must stop only this process
+    (systemd: KillMode=process).
     """
     import logging
 
@@ -359,7 +379,7 @@ def _show_nodes(found: list[Any]) -> None:
 
 @fleet_command("nodes", _show_nodes)
 async def nodes(bus: Bus) -> Any:
-    """List the nodes, also those that are gone, and why each takes nothing more."""
+    """List all nodes, also lost ones, and why each accepts no more orders."""
     from treadle.fleet import client
 
     return await client.nodes(bus)
@@ -367,11 +387,11 @@ async def nodes(bus: Bus) -> Any:
 
 @fleet_command("drain")
 @click.argument("name", metavar="NODE")
-@click.option("--undo", is_flag=True, help="Let it take orders again.")
+@click.option("--undo", is_flag=True, help="Let the node accept orders again.")
 @click.option("--why", default="", metavar="TEXT", help="Stored with it.")
-@click.option("--wait", is_flag=True, help="Wait until nothing is at work there.")
+@click.option("--wait", is_flag=True, help="Wait until its last order has ended.")
 async def drain(bus: Bus, name: str, undo: bool, why: str, wait: bool) -> Any:
-    """Let a node finish what it has and take nothing more."""
+    """Let a node finish its orders and accept no more."""
     from treadle.fleet import client
 
     await client.drain(bus, name, why=why, undo=undo)
@@ -382,21 +402,27 @@ async def drain(bus: Bus, name: str, undo: bool, why: str, wait: bool) -> Any:
 
 @click.command("add")
 @click.argument("url", metavar="ssh://HOST")
-@click.option("--name", default="", metavar="NAME", help="The node's name. Default: that machine's.")
-@click.option("--slots", default=4, show_default=True, metavar="N", help="How many orders it takes at once.")
-@click.option("--label", "labels", multiple=True, metavar="L", help="A label of the node; orders may ask for it.")
-@click.option("--ssh", default="ssh", metavar="CMD", help="The command that connects, such as 'ssh -i KEY'.")
-@click.option("--port", default=42220, show_default=True, metavar="N", help="The port there that leads to the engine.")
+@click.option("--name", default="", metavar="NAME", help="The node's name. Default: the machine's.")
+@click.option("--slots", default=4, show_default=True, metavar="N", help="Maximum number of parallel orders.")
+@click.option("--label", "labels", multiple=True, metavar="L", help="A label of the node, for orders with --label.")
+@click.option("--ssh", default="ssh", metavar="CMD", help="The SSH command, such as 'ssh -i KEY'.")
+@click.option(
+    "--port",
+    default=42220,
+    show_default=True,
+    metavar="N",
+    help="The port on that machine that is forwarded to the engine.",
+)
 @may_option
 @json_option
 def add(url: str, as_json: bool, **options: Any) -> None:
-    """Make another machine a node, over SSH, in one step.
+    """Add another machine as a node over SSH.
 
     \b
     treadle fleet add ssh://ana@builder --label gpu
 
-    Looks for the program there and brings this version when it is missing, lets the machine in with a code that is
-    used at once, and starts its node under the user's systemd, or in the background where there is none.
+    Installs this version there if it is missing, joins the machine with a single-use code, and starts its node with the
+    user's systemd, or in the background without systemd.
     """
     from treadle.fleet.join import machines as far
 
@@ -409,9 +435,9 @@ def add(url: str, as_json: bool, **options: Any) -> None:
 @click.argument("name", metavar="NODE")
 @json_option
 def remove(name: str, as_json: bool) -> None:
-    """Take a machine out that was added or invited: its credentials are worth nothing from now on.
+    """Remove a machine that was added or invited, and revoke its credentials.
 
-    Its orders go to other nodes. Drain it first to let it finish them.
+    Its orders move to other nodes. To let it finish them, drain it first.
     """
     from treadle.errors import NotFound
     from treadle.fleet.join import machines as far
@@ -425,11 +451,11 @@ def remove(name: str, as_json: bool) -> None:
 @click.command("invite")
 @click.argument("name", metavar="NODE")
 @click.option("--url", default="", metavar="URL", help="The engine's address as that machine sees it.")
-@click.option("--valid", default="1h", show_default=True, metavar="TIME", help="How long the code can be used.")
+@click.option("--valid", default="1h", show_default=True, metavar="TIME", help="How long the code is valid.")
 @may_option
 @json_option
 def invite(name: str, url: str, valid: str, may: str, as_json: bool) -> None:
-    """Print a code with which one machine joins, once, as the worker NODE."""
+    """Print a single-use code for one machine to join as NODE."""
     from treadle.cli.terminal import duration
     from treadle.fleet.join import invitations
 
@@ -440,18 +466,20 @@ def invite(name: str, url: str, valid: str, may: str, as_json: bool) -> None:
 
 @click.command("join")
 @click.argument("code")
-@click.option("--slots", default=4, show_default=True, metavar="N", help="How many orders this machine takes at once.")
-@click.option("--label", "labels", multiple=True, metavar="L", help="A label of this node; orders may ask for it.")
-@click.option("--service", is_flag=True, help="Keep the node under the user's systemd, where there is one.")
-@click.option("--ca", default="", metavar="FILE", help="The authority of the server's certificate.")
-@click.option("--patience", default=5.0, metavar="S", help="How long to wait for an engine that is not there yet.")
+@click.option(
+    "--slots", default=4, show_default=True, metavar="N", help="Maximum number of parallel orders on this machine."
+)
+@click.option("--label", "labels", multiple=True, metavar="L", help="A label of this node, for orders with --label.")
+@click.option("--service", is_flag=True, help="Run the node as a service of the user's systemd, if available.")
+@click.option("--ca", default="", metavar="FILE", help="CA certificate of the server.")
+@click.option("--patience", default=5.0, metavar="S", help="How long to wait for the engine to start, in seconds.")
 @json_option
 def join(code: str, labels: tuple[str, ...], as_json: bool, **options: Any) -> None:
-    """Make this machine a node of a fleet, with a code from `treadle fleet invite`; - reads it from standard input.
+    """Join a fleet as a node, with a code from `treadle fleet invite`; - reads it from standard input.
 
-    The private engine of a fleet listens on loopback. Bring it to another machine with a tunnel, such as
-    `ssh -L 4222:127.0.0.1:PORT first-machine`, and invite with --url nats://127.0.0.1:4222; or let the first machine
-    do all of it: `treadle fleet add ssh://THIS`.
+    A fleet's private engine listens on loopback only. Open a tunnel to it, such as `ssh -L 4222:127.0.0.1:PORT
+    first-machine`, and invite with --url nats://127.0.0.1:4222. Or do all of this from the first machine: `treadle
+    fleet add ssh://THIS`.
     """
     from treadle.fleet.join import membership
 

@@ -46,22 +46,24 @@ def order_options(command: Callable[..., Any], without: tuple[str, ...] = ()) ->
 
 @click.command("submit")
 @click.argument("task", required=False)
-@click.option("--file", "path", metavar="FILE", help="Orders in TOML ([[order]] tables) or JSON; - reads JSON lines.")
+@click.option(
+    "--file", "path", metavar="FILE", help="Read orders from TOML ([[order]] tables) or JSON; - reads JSON lines."
+)
 @click.option("--prompt-file", metavar="FILE", help="Read the task from a file.")
 @order_options
-@click.option("--bundle", is_flag=True, help="Send the repository along, for nodes on other machines.")
+@click.option("--bundle", is_flag=True, help="Send the repository with the order, for nodes on other machines.")
 @click.option(
-    "--race", "racing", metavar="A,B", help="The same order for each of these agents; compare them afterwards."
+    "--race", "racing", metavar="A,B", help="Submit the order once for each of these agents, to compare them."
 )
-@click.option("--best-of", type=int, metavar="N", help="The same order N times, to compare them.")
-@click.option("--wait", is_flag=True, help="Wait until it has ended; the exit code says how.")
+@click.option("--best-of", type=int, metavar="N", help="Submit the order N times, to compare the results.")
+@click.option("--wait", is_flag=True, help="Wait until the order has ended. The exit code shows the result.")
 @click.option("--timeout", type=float, metavar="S", help="With --wait: give up after this time (exit code 124).")
-@click.option("--dry-run", is_flag=True, help="Show the order and submit nothing.")
+@click.option("--dry-run", is_flag=True, help="Show the order without submitting it.")
 @json_option
 def submit(as_json: bool, wait: bool, timeout: float | None, dry_run: bool, bundle: bool, **options: Any) -> None:
-    """Give an order to the fleet. Returns when it is stored: from then on it is done, or fails with a reason.
+    """Submit an order, one task for an agent, to the fleet. Returns once it is stored.
 
-    Without --root, it is about the git checkout that you are in.
+    Default for --root: the current git checkout.
 
     \b
     treadle fleet submit "fix the failing test" --verify "make test" --claims 'src/**' --wait
@@ -117,21 +119,26 @@ def watch_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 @click.command("watch")
 @click.argument("source", required=False, metavar="FORGE:OWNER/REPO")
-@click.option("--label", default="agent", show_default=True, metavar="L", help="Take up the issues with this label.")
-@click.option("--poll", default="60s", show_default=True, metavar="TIME", help="Between two looks at the forge.")
-@click.option("--token", default="", metavar="VARIABLE", help="What holds the token. Default: the forge's usual one.")
-@click.option("--stop", is_flag=True, help="Watch them no longer; what is under way goes on.")
+@click.option("--label", default="agent", show_default=True, metavar="L", help="Watch issues with this label.")
+@click.option("--poll", default="60s", show_default=True, metavar="TIME", help="Polling interval.")
+@click.option(
+    "--token",
+    default="",
+    metavar="VARIABLE",
+    help="The environment variable with the token. Default: the forge's usual one.",
+)
+@click.option("--stop", is_flag=True, help="Stop watching. Running orders continue.")
 @watch_options
 @json_option
 def watch(source: str | None, label: str, poll: str, token: str, stop: bool, as_json: bool, **options: Any) -> None:
-    """Make orders of the issues with a label, each once; without FORGE:OWNER/REPO, list what is watched.
+    """Submit an order for every issue with a label. Without FORGE:OWNER/REPO, list the watched repositories.
 
-    Their words are quoted to the agent as from outside; what it may do is said by the options here. Comments of those
-    who may change the repository are answers (`allow`, `deny`) or messages to the agent. An issue whose text is edited
-    is asked about. When the work has landed, the issue is closed with the commit.
+    The agent gets the issue's text marked as untrusted; these options set its permissions. Comments by people with
+    write access are answers (`allow`, `deny`) or messages to the agent. If an issue is edited, you are asked. When the
+    work lands, the issue is closed with the commit.
 
     \b
-    export GITHUB_TOKEN=...                            before `treadle fleet up`, too: the node asks the forge
+    export GITHUB_TOKEN=...                            also before `treadle fleet up`, because the node polls the forge
     treadle fleet watch github:acme/shop --label agent --land main --verify "make test"
     """
     from treadle.cli.terminal import duration

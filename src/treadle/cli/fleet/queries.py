@@ -49,10 +49,10 @@ def _show_hits(found: dict[str, Any]) -> None:
 
 @fleet_command("search", _show_hits)
 @click.argument("words", nargs=-1, required=True)
-@click.option("--kind", type=click.Choice(["task", "turn", "command", "file"]), help="Only in these texts.")
-@click.option("-n", "--count", default=25, show_default=True, help="How many.")
+@click.option("--kind", type=click.Choice(["task", "turn", "command", "file"]), help="Search only this kind of text.")
+@click.option("-n", "--count", default=25, show_default=True, help="Maximum number of results.")
 async def search(bus: Any, words: tuple[str, ...], kind: str | None, count: int) -> Any:
-    """Search what orders were asked, what was said and run in them, and the files they touched. Best hits first."""
+    """Search the tasks, messages, commands and files of orders. Best matches first."""
     from treadle.fleet.find.index import up_to_date
 
     async with up_to_date(bus) as index:
@@ -61,14 +61,16 @@ async def search(bus: Any, words: tuple[str, ...], kind: str | None, count: int)
 
 
 @click.command("phone")
-@click.option("--name", default="phone", show_default=True, metavar="NAME", help="What the device is called here.")
-@click.option("--right", type=click.Choice(["watch", "answer", "all"]), default="answer", help="What it may do.")
+@click.option("--name", default="phone", show_default=True, metavar="NAME", help="A name for the device.")
+@click.option(
+    "--right", type=click.Choice(["watch", "answer", "all"]), default="answer", help="Permissions of the device."
+)
 @json_option
 def phone(name: str, right: Any, as_json: bool) -> None:
-    """Show a QR code with which a phone signs in, once, to answer what agents ask.
+    """Show a single-use QR code to sign in a phone that answers agents' questions.
 
-    The server must be one that the phone reaches, over TLS: a browser gives a page on plain http neither
-    notifications nor a place on the home screen. See `treadle serve --help`, or use the name of a proxy or tailnet.
+    The phone must reach the server over TLS: without it, browsers allow neither notifications nor adding the page to
+    the home screen. See `treadle serve --help`, or use a proxy or tailnet.
     """
     from treadle.serve import background
     from treadle.serve.tokens import Tokens
@@ -92,17 +94,17 @@ def phone(name: str, right: Any, as_json: bool) -> None:
 
 
 @click.command("ls")
-@click.option("-n", "--count", default=50, show_default=True, help="How many.")
+@click.option("-n", "--count", default=50, show_default=True, help="Maximum number of results.")
 @click.option("--state", "states", multiple=True, metavar="S", help="queued, placed, running, asking, done, failed...")
-@click.option("--agent", default="", metavar="NAME", help="Only this agent's.")
-@click.option("--label", default="", metavar="L", help="Only with this label.")
-@click.option("--project", default="", metavar="NAME", help="Only of this project.")
-@click.option("--active", is_flag=True, help="Only what has not ended.")
-@click.option("--helpers", is_flag=True, help="Also the orders by which trains check and help what lands.")
+@click.option("--agent", default="", metavar="NAME", help="Only orders of this agent.")
+@click.option("--label", default="", metavar="L", help="Only orders with this label.")
+@click.option("--project", default="", metavar="NAME", help="Only orders of this project.")
+@click.option("--active", is_flag=True, help="Only orders that have not ended.")
+@click.option("--helpers", is_flag=True, help="Also list the orders that trains create for checks and fixes.")
 @click.option("--watch", is_flag=True, help="Keep running and print a line for each change.")
 @json_option
 def ls(as_json: bool, watch: bool, helpers: bool, **options: Any) -> None:
-    """List orders, the one that changed last first: one row for a task from its submission until it has landed."""
+    """List orders, the last changed first. An order has one row from submission until it lands."""
     from treadle.fleet import client
     from treadle.fleet.engine.bus import Bus
     from treadle.fleet.orders import read_order
@@ -193,7 +195,7 @@ def _show_order(found: dict[str, Any]) -> None:
 
 @fleet_command("show", _show_order, of=order_named)
 async def show(bus: Any, order: str) -> Any:
-    """Show an order: what was asked for, where it stands, its attempts, what came of it."""
+    """Show an order: its task, state, attempts and result."""
     from treadle.fleet import client
 
     return await client.show(bus, order)
@@ -221,10 +223,10 @@ def _attempt(attempt: dict[str, Any]) -> str:
 @click.command("logs")
 @click.argument("name", metavar=ORDER)
 @click.option("-f", "--follow", is_flag=True, help="Keep printing until the order has ended.")
-@click.option("--from", "start", default=1, metavar="SEQ", help="From this place on, as --json tells it in `at`.")
+@click.option("--from", "start", default=1, metavar="SEQ", help="Start at this position (`at` in --json).")
 @json_option
 def logs(name: str, follow: bool, start: int, as_json: bool) -> None:
-    """Show what happened in an order's runs: all attempts, in order. --json prints one event a line."""
+    """Show the events of an order's runs, all attempts in sequence. --json prints one event per line."""
     from treadle.fleet import client
     from treadle.fleet.engine.bus import Bus
 
@@ -290,7 +292,7 @@ class _Shown:
 @click.argument("name", metavar=ORDER)
 @json_option
 def explain(name: str, as_json: bool) -> None:
-    """Say why an order waits, what it does now and on what evidence, or where its work is on its way to a branch."""
+    """Show why an order waits, what it is doing and the evidence, or its progress towards a branch."""
     from treadle.fleet import client
     from treadle.fleet.schedule import liveness
     from treadle.fleet.schedule.book import handing_words
@@ -314,11 +316,11 @@ def explain(name: str, as_json: bool) -> None:
 
 @click.command("wait")
 @click.argument("names", metavar="ORDER...", nargs=-1, required=True)
-@click.option("--or-asks", is_flag=True, help="Until each has ended or asks something; what asks counts as 0.")
+@click.option("--or-asks", is_flag=True, help="Stop waiting when an order asks a question; it counts as exit code 0.")
 @click.option("--timeout", type=float, metavar="S", help="Give up after this time (exit code 124).")
 @json_option
 def wait(names: tuple[str, ...], or_asks: bool, timeout: float | None, as_json: bool) -> None:
-    """Wait until these orders have ended; the exit code says how."""
+    """Wait until these orders have ended. The exit code shows the result."""
     from treadle.fleet import client
     from treadle.fleet.engine.bus import Bus
 

@@ -25,10 +25,10 @@ why_option = click.option("--why", default="", metavar="TEXT", help="Stored with
 @click.command("cancel")
 @click.argument("names", metavar="ORDER...", nargs=-1, required=True)
 @why_option
-@click.option("--wait", is_flag=True, help="Until it has ended.")
+@click.option("--wait", is_flag=True, help="Wait until the orders have ended.")
 @json_option
 def cancel(names: tuple[str, ...], why: str, wait: bool, as_json: bool) -> None:
-    """End orders: what waits is taken out of the line, what runs is stopped with all it has started."""
+    """Cancel orders. Queued orders are removed; running ones are stopped with all their processes."""
     from treadle.fleet import client
 
     async def work(bus: Any) -> list[Any]:
@@ -47,10 +47,10 @@ def cancel(names: tuple[str, ...], why: str, wait: bool, as_json: bool) -> None:
 
 
 @fleet_command("hand", of=order_named)
-@click.option("--to", required=True, metavar="AGENT", help="Who goes on.")
+@click.option("--to", required=True, metavar="AGENT", help="The agent that takes over.")
 @why_option
 async def hand(bus: Any, order: str, to: str, why: str) -> Any:
-    """Hand an order over to another agent, which goes on from where it stands: the one at work is ended first."""
+    """Hand an order over to another agent, which continues the work. The current agent is stopped first."""
     from treadle.fleet import client
 
     await client.hand(bus, order, to, why=why)
@@ -59,10 +59,10 @@ async def hand(bus: Any, order: str, to: str, why: str) -> Any:
 
 @fleet_command("pause")
 @click.argument("scope", default="fleet")
-@click.option("--now", is_flag=True, help="Hold also what runs, at its next step.")
+@click.option("--now", is_flag=True, help="Also pause running orders at their next step.")
 @why_option
 async def pause(bus: Any, scope: str, now: bool, why: str) -> Any:
-    """Start nothing more: in the whole fleet, or SCOPE such as order:ID, label:L, agent:A, credential:C, node:N."""
+    """Start no more orders in the fleet, or in SCOPE: order:ID, label:L, agent:A, credential:C, node:N."""
     from treadle.fleet import client
 
     whole = await _whole(bus, scope)
@@ -81,7 +81,7 @@ async def _whole(bus: Any, scope: str) -> str:
 @fleet_command("resume")
 @click.argument("scope", default="fleet")
 async def resume(bus: Any, scope: str) -> Any:
-    """Undo a pause of the same scope."""
+    """End a pause of the same scope."""
     from treadle.fleet import client
 
     whole = await _whole(bus, scope)
@@ -91,23 +91,30 @@ async def resume(bus: Any, scope: str) -> Any:
 
 @click.command("again")
 @click.argument("names", metavar="[ORDER|GOAL]...", nargs=-1)
-@click.option("--text", default="", metavar="TEXT", help="What is to be different.")
-@click.option("--comments", "path", metavar="FILE", help="The same from a file, PATH:LINE: TEXT; - is standard input.")
+@click.option("--text", default="", metavar="TEXT", help="Instructions for the retry.")
 @click.option(
-    "--anyway", is_flag=True, help="It may change the files that its check is made of, or that other programs obey."
+    "--comments",
+    "path",
+    metavar="FILE",
+    help="Comments on the change from a file, as PATH:LINE: TEXT; - is standard input.",
 )
-@click.option("--failed", is_flag=True, help="Every order that has failed and was not tried again.")
+@click.option(
+    "--anyway",
+    is_flag=True,
+    help="Allow changes to its check's own files and to files that control other programs (CI, AGENTS.md).",
+)
+@click.option("--failed", is_flag=True, help="Retry every failed order that was not retried yet.")
 @json_option
 def again(names: tuple[str, ...], text: str, path: str | None, anyway: bool, failed: bool, as_json: bool) -> None:
-    """Have it done again: an order that has ended, work that did not land, what a goal has dropped.
+    """Retry an ended order, work that did not land, or dropped orders of a goal.
 
     \b
-    treadle fleet again ORDER                         once more: it, or its way onto the branch
-    treadle fleet again ORDER --text "shorter names"  the same agent goes on with its work
-    treadle fleet again GOAL                          all that the goal has dropped
+    treadle fleet again ORDER                         run it, or its landing, again
+    treadle fleet again ORDER --text "shorter names"  the same agent continues its work
+    treadle fleet again GOAL                          all dropped orders of the goal
 
-    A line of --comments is PATH:LINE: TEXT, with the line's number in the new file; lines without that belong to the
-    comment before, or are about the whole. A JSON list of {"path", "line", "text"} does as well.
+    --comments has lines PATH:LINE: TEXT, with line numbers of the new file. Other lines continue the comment before
+    them; at the start, they are about the whole change. A JSON list of {"path", "line", "text"} also works.
     """
     from treadle.fleet import client, results
     from treadle.goals import commands
@@ -135,7 +142,7 @@ def again(names: tuple[str, ...], text: str, path: str | None, anyway: bool, fai
 
 @click.command("set")
 @click.argument("name", metavar=ORDER)
-@click.option("--priority", type=int, metavar="0-9", help="9 goes first.")
+@click.option("--priority", type=int, metavar="0-9", help="Priority; 9 is the highest.")
 @click.option("--max-seconds", type=float, metavar="S", help="End it after this time.")
 @click.option("--max-turns", type=int, metavar="N", help="End it after this many model calls.")
 @click.option("--max-tokens", type=int, metavar="N", help="End it after this many tokens.")
@@ -143,7 +150,7 @@ def again(names: tuple[str, ...], text: str, path: str | None, anyway: bool, fai
 @why_option
 @json_option
 def set_(name: str, priority: int | None, why: str, as_json: bool, **limits: Any) -> None:
-    """Change an order's priority or limits, also while it runs. Who, why, old and new are kept."""
+    """Change an order's priority or limits, also while it runs. The change, its author and the reason are recorded."""
     from treadle.fleet import client
     from treadle.wire.fleet.messages import LimitName
 
@@ -174,7 +181,7 @@ def _show_approvals(asks: list[Any]) -> None:
 
 @fleet_command("approvals", _show_approvals)
 async def approvals(bus: Any) -> list[Any]:
-    """List what waits for an answer, the nearest deadline first."""
+    """List open questions, the nearest deadline first."""
     from treadle.fleet import client
 
     return await client.approvals(bus)
@@ -182,12 +189,12 @@ async def approvals(bus: Any) -> list[Any]:
 
 @fleet_command("answer", of=order_named)
 @click.argument("decision", type=click.Choice(["allow", "deny"]))
-@click.option("--text", default="", metavar="TEXT", help="Sent to the agent.")
+@click.option("--text", default="", metavar="TEXT", help="A message to the agent.")
 @click.option(
-    "--scope", type=click.Choice(["once", "session", "always"]), default="once", help="For how long it holds."
+    "--scope", type=click.Choice(["once", "session", "always"]), default="once", help="How long the answer applies."
 )
 async def answer(bus: Any, order: str, decision: str, text: str, scope: str) -> Any:
-    """Answer what an order asks. Only the first answer counts; a later one is told who gave it."""
+    """Answer an order's question. Only the first answer counts; later ones are refused with its author."""
     from treadle.fleet import client
 
     await client.answer(bus, order, decision, text=text, scope=scope)
@@ -197,14 +204,15 @@ async def answer(bus: Any, order: str, decision: str, text: str, scope: str) -> 
 @click.command("say")
 @click.argument("name", metavar=ORDER)
 @click.argument("text")
-@click.option("--now", is_flag=True, help="End what it does for this.")
-@click.option("--after-turn", is_flag=True, help="When it has ended what it does; until then it can be changed.")
-@click.option("--edit", metavar="N", type=int, help="Change message N in place; an empty text takes it back.")
+@click.option("--now", is_flag=True, help="Interrupt the agent for this message.")
+@click.option("--after-turn", is_flag=True, help="Deliver it after the current turn; it can be edited until then.")
+@click.option("--edit", metavar="N", type=int, help="Edit message N; an empty text withdraws it.")
 @json_option
 def say(name: str, text: str, now: bool, after_turn: bool, edit: int | None, as_json: bool) -> None:
-    """Tell the agent something, at its next step unless told otherwise.
+    """Send the agent a message. Default: delivered at its next step.
 
-    Kept until it is delivered. `show` says how far it is: queued, delivered to the runner, in a turn of the agent.
+    The message is stored until it is delivered. `show` reports its state: queued, delivered to the runner, in a turn of
+    the agent.
     """
     from treadle.fleet import client
 
@@ -223,20 +231,22 @@ def say(name: str, text: str, now: bool, after_turn: bool, edit: int | None, as_
 
 @click.command("budget")
 @click.argument("scope", default="fleet")
-@click.option("--max-usd", "--usd", "usd", type=float, metavar="USD", help="At most this much money.")
-@click.option("--max-tokens", "--tokens", "tokens", type=int, metavar="N", help="At most this many tokens.")
+@click.option("--max-usd", "--usd", "usd", type=float, metavar="USD", help="Cost limit in USD.")
+@click.option("--max-tokens", "--tokens", "tokens", type=int, metavar="N", help="Token limit.")
 @click.option(
     "--share",
     type=click.FloatRange(0, 1, min_open=True),
     metavar="PART",
-    help="What is reserved of it for an order without limits of its own: 0.1 is a tenth.  [default: 0.1]",
+    help="Share of the budget reserved for an order without its own limits: 0.1 is a tenth.  [default: 0.1]",
 )
-@click.option("--daily/--in-all", default=None, help="For each day, from midnight.  [default: --in-all]")
+@click.option(
+    "--daily/--in-all", default=None, help="The budget is per day, from midnight, or in total.  [default: --in-all]"
+)
 @json_option
 def budget(
     scope: str, usd: float | None, tokens: int | None, share: float | None, daily: bool | None, as_json: bool
 ) -> None:
-    """Show the budgets, or set one: of the fleet, or project:NAME. At the limit, orders wait until it is raised."""
+    """Show the budgets, or set that of the fleet or of project:NAME. At the limit, orders wait until it is raised."""
     from treadle.fleet import client
 
     limits: dict[str, Any] = {"usd": usd, "tokens": tokens, "share": share, "daily": daily}
@@ -266,7 +276,7 @@ def budget(
 @click.argument("scope")
 @click.argument("most", type=int, required=False)
 async def limit(bus: Any, scope: str, most: int | None) -> Any:
-    """Let at most MOST orders run at once for SCOPE (agent:A, credential:C, repo:PATH); without MOST, any number."""
+    """Limit SCOPE (agent:A, credential:C, repo:PATH) to MOST orders at once. Without MOST, remove the limit."""
     from treadle.fleet import client
 
     await client.set_limit(bus, scope, most)
@@ -277,10 +287,10 @@ async def limit(bus: Any, scope: str, most: int | None) -> Any:
 @click.argument("project")
 @click.argument("turns", type=click.FloatRange(0, 1000, min_open=True))
 async def weight(bus: Any, project: str, turns: float) -> Any:
-    """Give a project more turns, or fewer, than the others: 2 is twice as many orders started while both have some.
+    """Set a project's share of orders: 2 starts twice as many orders as 1 while both have some queued.
 
-    Projects take turns within a priority, and within a project those who submit. Orders without a project count
-    for their repository.
+    Projects with the same priority take turns, and so do the submitters within a project. Orders without a project
+    count towards their repository.
     """
     from treadle.fleet import client
 
@@ -319,9 +329,9 @@ def _show_review(found: dict[str, Any]) -> None:
 
 @fleet_command("review", _show_review, of=order_named)
 async def review(bus: Any, name: str) -> Any:
-    """Look at what an order did: what it says, whether it was verified, and the patch.
+    """Show an order's summary, its check result and its patch.
 
-    `treadle fleet again ORDER --comments FILE` sends comments on it back to the agent that did it.
+    `treadle fleet again ORDER --comments FILE` sends comments back to the agent.
     """
     from treadle.errors import NotFound
     from treadle.fleet import client, results
@@ -337,7 +347,7 @@ async def review(bus: Any, name: str) -> Any:
 @fleet_command("discard")
 @click.argument("names", metavar="ORDER...", nargs=-1, required=True)
 async def discard(bus: Any, names: tuple[str, ...]) -> Any:
-    """Throw the work of orders away: their branches go; receipts and patches stay."""
+    """Discard the work of orders: delete their branches, but keep receipts and patches."""
     from treadle.fleet import results
 
     orders = [await order_named(bus, name) for name in names]
@@ -365,7 +375,7 @@ async def compare(bus: Any, order: str) -> Any:
 
 @click.command("receipt")
 @click.argument("name", metavar=ORDER)
-@click.option("--out", metavar="FILE", help="Write it there instead, for treadle receipt show, verify and export.")
+@click.option("--out", metavar="FILE", help="Write to this file, for treadle receipt show, verify and export.")
 @json_option
 def receipt(name: str, out: str | None, as_json: bool) -> None:
     """Show the receipt of an order's run, on whatever machine it ran.
@@ -374,7 +384,7 @@ def receipt(name: str, out: str | None, as_json: bool) -> None:
     treadle fleet receipt ORDER --out run.json
     treadle receipt verify ./run.json --trusted keys.toml --expect confined=yes,verified=yes
 
-    It is signed with the key of the person or machine that ran it, if there was one.
+    It is signed with the key of the person or machine that ran it, if any.
     """
     from treadle.cli.host import show_receipt
     from treadle.fleet import results

@@ -18,18 +18,18 @@ from treadle.io.process.loop import run_async
 @click.command("shell")
 @click.argument("name", metavar=ORDER)
 def shell(name: str) -> None:
-    """Open a shell in an order's worktree, on the node that it is on. The order's receipt says that you did.
+    """Open a shell in an order's worktree, on its node. The receipt records this.
 
-    Ctrl-\\ leaves it open and comes back here; the next `shell` of this order finds it again.
+    Ctrl-\\ detaches and leaves the shell open; the next `shell` of this order reattaches.
     """
     sys.exit(attach_order(name, "shell", read_only=False))
 
 
 @click.command("attach")
 @click.argument("name", metavar=ORDER)
-@click.option("--read-only", is_flag=True, help="Only look: nothing that is typed here is sent.")
+@click.option("--read-only", is_flag=True, help="Read-only: send no input.")
 def attach(name: str, read_only: bool) -> None:
-    """Show the terminal of an order that was given with --terminal, and type into it. Ctrl-\\ comes back here."""
+    """Join the terminal of an order that was submitted with --terminal. Ctrl-\\ detaches."""
     sys.exit(attach_order(name, "agent", read_only=read_only))
 
 

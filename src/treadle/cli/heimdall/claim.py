@@ -1,4 +1,4 @@
-"""heimdall-claim: who may change what in a repository, and for how long; treadle coord allow: an exception, once"""
+"""heimdall-claim: reserve files of a repository for a limited time; treadle coord allow: an exception, once"""
 
 import os
 import sys
@@ -14,13 +14,13 @@ from treadle.coordination.planning import Planning, one_line
 from treadle.coordination.surfaces import Surface
 from treadle.wire.common.jsontext import dumps
 
-# treadle coord allow: let an agent act against another's claim, once
+# treadle coord allow: let an agent override another's claim once
 
-ALLOW_HELP = """treadle coord allow: let an agent act against another's claim, once
+ALLOW_HELP = """treadle coord allow: let an agent override another's claim once
 
 treadle coord allow [--minutes N]
-    for a person: prints a code for the agent to have as HEIMDALL_ALLOW. With it, one `release --force`, one commit or
-    push with HEIMDALL_GUARD_BYPASS, or one command under another session's identity is not refused; N is 10 by default
+    for a person: prints a code to set as HEIMDALL_ALLOW for the agent. It permits one `release --force`, one commit or
+    push with HEIMDALL_GUARD_BYPASS, or one command under another session's identity, within N minutes (default: 10)
 """
 
 
@@ -41,39 +41,40 @@ ASK_SECONDS = 15.0
 """The same, at what other clones hold."""
 
 
-CLAIM_HELP = """heimdall-claim: who may change what in a repository, and for how long
+CLAIM_HELP = """heimdall-claim: reserve files of a repository for a limited time
 
 heimdall-claim claim SURFACE... --task T [--ttl MINUTES] [--shared]
-    take these beside what one holds; exit 3 when another agent holds any of them
-    a surface is a path (with all under it), a quoted glob such as 'src/**/*.ts', or file#symbol; --shared: only to read
+    add these to your claims; exit 3 if another agent has claimed any of them
+    a surface is a path (and everything below it), a quoted glob such as 'src/**/*.ts', or file#symbol; --shared: for
+    reading
 heimdall-claim release [SURFACE...] [--haid H] [--force --reason TEXT]
-    give these up, or all; another's only with --force, and the reason is kept in decisions.md
+    release these claims, or all of yours; another agent's only with --force, which records the reason in decisions.md
 heimdall-claim wait SURFACE... [--timeout SECONDS]
-    until no one else holds any of them (exit 0), or so long (600 s; exit 3); the holders are told that you wait
-heimdall-claim heartbeat [--haid H]         renew it, before it ends
-heimdall-claim check SURFACE... [--shared] [--json]          exit 3 when another agent holds any of them
+    wait until all are free (exit 0) or the timeout (default: 600 s; exit 3); the holders are notified
+heimdall-claim heartbeat [--haid H]         renew the claim before it expires
+heimdall-claim check SURFACE... [--shared] [--json]          exit 3 if another agent has claimed any of them
 heimdall-claim check --diff [RANGE] [--json]
-    the same for what the commits in RANGE change (in CI: origin/main..HEAD), each by the one that its Heimdall-Agent
-    trailer names; without RANGE, for what is not committed yet
+    check the changes of the commits in RANGE (in CI: origin/main..HEAD), each for the agent in its Heimdall-Agent
+    trailer; without RANGE, for uncommitted changes
 heimdall-claim list [--json]                all active claims
-heimdall-claim who [--json]                 who is here, on what, since when, and who waits for whom
-heimdall-claim show [--haid H] [--json]     one of them
-heimdall-claim reap                         remove those that ended
+heimdall-claim who [--json]                 active agents, their tasks, and who waits for whom
+heimdall-claim show [--haid H] [--json]     show one claim
+heimdall-claim reap                         remove expired claims
 heimdall-claim guard install [--mode block|warn] | uninstall | status [--json]
-    git hooks that refuse commits and pushes under another agent's claim; the first claim in a repository installs them
-    HEIMDALL_GUARD_BYPASS="why" lets one through, and the reason is kept in decisions.md
-    In an agent's session this, --force and another session's identity need a code from `treadle coord allow`.
+    git hooks that reject commits and pushes of files claimed by another agent; installed with the first claim
+    HEIMDALL_GUARD_BYPASS="why" bypasses them once and records the reason in decisions.md
+    In an agent's session, this, --force and another identity need a code from `treadle coord allow`.
 heimdall-claim guard install --server [CLONE...]
-    in a shared remote: refuse pushes of what is held in these clones on this machine, or in its own heimdall/
+    in a shared remote: reject pushes of files claimed in these clones on this machine, or in its own heimdall/
 heimdall-claim proof [--haid H]
     a code for such a remote that a push is its holder's: git push -o "$(heimdall-claim proof)"; the next replaces it
 heimdall-claim share REMOTE | off | now
     exchange claims with the other clones of this repository that share them through REMOTE (ref refs/heimdall/claims);
     check, claim and release do it, and `check` says how old what is known of the others is
 heimdall-claim leases on | off | status
-    an agent that writes what no one has claimed holds that file for 10 minutes from its last write, or until it ends
-heimdall-claim radar [BRANCH...] [--json]   which branches and worktrees would conflict if merged now (exit 3: some)
-Who acts is HEIMDALL_HAID, else the agent session that the command runs in, else the checkout's person;
+    an agent that writes an unclaimed file gets it for 10 minutes from its last write, or until the agent ends
+heimdall-claim radar [BRANCH...] [--json]   find branches and worktrees that would conflict now (exit 3: yes)
+The acting identity is HEIMDALL_HAID, else the current agent session, else the checkout's person;
 --role R: the agent with that role in this checkout.
 """
 

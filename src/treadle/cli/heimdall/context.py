@@ -10,12 +10,12 @@ from treadle.coordination.planning import Planning, one_line, read_text
 from treadle.errors import NotFound
 from treadle.wire.common.jsontext import dumps, loads
 
-# heimdall-resolve: short ids for artifacts that would otherwise be written out again and again
+# heimdall-resolve: short ids for long texts
 
-RESOLVE_HELP = """heimdall-resolve: short ids for artifacts that would otherwise be written out again and again
+RESOLVE_HELP = """heimdall-resolve: short ids for long texts
 
-heimdall-resolve set ID VALUE        keep VALUE under ID
-heimdall-resolve ID                  print what ID stands for (exit 1: nothing)
+heimdall-resolve set ID VALUE        store VALUE under ID
+heimdall-resolve ID                  print the value of ID (exit 1: unknown)
 heimdall-resolve lookup ID           the same, also for an ID named like a command
 heimdall-resolve --reverse VALUE     print the first ID that stands for exactly VALUE
 heimdall-resolve list [--json]       print all, ID and VALUE with a tab between
@@ -55,19 +55,19 @@ def show_table(entries: dict[str, str], as_json: bool) -> None:
         out(f"{key}\t{one_line(value)}")
 
 
-# heimdall-capsule: what was done, in at most ten lines, for the agents that build on it
+# heimdall-capsule: summaries of finished work, at most ten lines each
 
-CAPSULE_HELP = """heimdall-capsule: what was done, in at most ten lines, for the agents that build on it
+CAPSULE_HELP = """heimdall-capsule: summaries of finished work, at most ten lines each
 
 heimdall-capsule write ID --what TEXT [--where TEXT] [--decision TEXT] [--gotcha TEXT] [--depends ID,ID]
-    keep a capsule; one of more than ten lines is refused (exit 2) and nothing is touched
+    store a capsule; more than ten lines are refused (exit 2)
 heimdall-capsule hydrate ID... [--budget TOKENS]
-    print these and all they build on, prerequisites first; with a budget, what fits, the nearest and newest before
-    others, and the ids of the rest
-heimdall-capsule deps ID             print only the ids of that
+    print capsules with their dependencies first; with a budget, the nearest and newest that fit, and the ids of the
+    rest
+heimdall-capsule deps ID             print only their ids
 heimdall-capsule show ID             print one
 heimdall-capsule list [--json]       print all ids
-heimdall-capsule remove ID           remove one for good; one whose file is deleted, by git or by hand, comes back
+heimdall-capsule remove ID           delete one (after deleting only its file, by git or by hand, it is restored)
 """
 
 
@@ -117,11 +117,11 @@ def _list(ids: list[str], as_json: bool) -> None:
         put("".join(f"{name}\n" for name in ids))
 
 
-# heimdall-blackboard: facts that one agent finds out and all others read
+# heimdall-blackboard: facts shared between agents
 
-BLACKBOARD_HELP = """heimdall-blackboard: facts that one agent finds out and all others read
+BLACKBOARD_HELP = """heimdall-blackboard: facts shared between agents
 
-heimdall-blackboard set KEY VALUE    keep a fact; the last writer wins
+heimdall-blackboard set KEY VALUE    store a fact; the last writer wins
 heimdall-blackboard get KEY          print it (exit 1: unknown)
 heimdall-blackboard del KEY          forget it
 heimdall-blackboard list [--json]    print all, KEY and VALUE with a tab between
@@ -147,19 +147,18 @@ def blackboard_command(args: Arguments) -> int:
     return 0
 
 
-# heimdall-brief: all that a spawned agent is told, and never the plan
+# heimdall-brief: the prompt of a spawned agent, without the plan
 
-BRIEF_HELP = """heimdall-brief: all that a spawned agent is told, and never the plan
+BRIEF_HELP = """heimdall-brief: the prompt of a spawned agent, without the plan
 
 heimdall-brief build --task ID --spec TEXT|FILE.md#HEADING [--symbols ID,ID] [--capsules ID,ID]
     [--invariants PATH[#HEADING]] [--budget TOKENS] [--strict]
-    prints the task, what its symbols stand for, what it builds on, and where the invariants are
-    --spec PLAN.md#HEADING takes that section of the plan, so that no one types it again (a written token costs most)
-    --budget TOKENS: how much its capsules may take; what does not fit is listed by id
-    --strict refuses (exit 1) when a symbol or the invariants lead nowhere; an unknown capsule always does
+    prints the task, its symbols' values, its dependencies, and the path of the invariants
+    --spec PLAN.md#HEADING copies that section of the plan
+    --budget TOKENS limits its capsules; the rest are listed by id
+    --strict fails (exit 1) on an unknown symbol or invariant; an unknown capsule always fails
 heimdall-brief wave FILE [--task ID] [--invariants PATH[#HEADING]] [--budget TOKENS]
-    the briefs of several tasks, which all begin with the same text (the invariants themselves, symbols, capsules), so
-    that a provider that caches a prompt's beginning takes little for it from the second on
+    the briefs of several tasks with the same beginning (invariants, symbols, capsules), for prompt caching
     FILE (or - for stdin): a JSON list of {"task": ID, "spec": TEXT, "symbols": "ID,ID", "capsules": "ID,ID"}
     prints {"shared": TEXT, "briefs": {ID: TEXT}}; with --task ID, that one's brief alone
 """

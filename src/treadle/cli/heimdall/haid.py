@@ -1,4 +1,4 @@
-"""heimdall-haid: who is who among the agents of a repository"""
+"""heimdall-haid: agent identities of a repository"""
 
 import os
 
@@ -9,18 +9,18 @@ from treadle.coordination.planning import Planning
 from treadle.errors import NotFound
 from treadle.wire.common.jsontext import dumps
 
-HAID_HELP = """heimdall-haid: who is who among the agents of a repository
+HAID_HELP = """heimdall-haid: agent identities of a repository
 
-heimdall-haid [current]                     print who acts here (HEIMDALL_HAID, the agent session, the checkout)
-heimdall-haid spawn ROLE                    print the identity of an agent with that role; registers nothing
-heimdall-haid register [--role R] [--haid H] [--tool T]      add it to the registry, or renew it; prints it
-heimdall-haid heartbeat [HAID]              say that it is alive
-heimdall-haid revoke HAID                   from now on it may do nothing
-heimdall-haid reinstate HAID                it may again
-heimdall-haid check [HAID]                  exit 0 when registered and not revoked, 3 otherwise
+heimdall-haid [current]                     print the current identity
+heimdall-haid spawn ROLE                    print a new identity with that role, without registering it
+heimdall-haid register [--role R] [--haid H] [--tool T]      register or renew an identity and print it
+heimdall-haid heartbeat [HAID]              report that it is alive
+heimdall-haid revoke HAID                   revoke its rights
+heimdall-haid reinstate HAID                restore its rights
+heimdall-haid check [HAID]                  exit 0 if registered and not revoked, else 3
 heimdall-haid list [--json]                 everybody
 heimdall-haid get [HAID]                    its entry as JSON; null when there is none
-heimdall-haid trailer                       the line that signs a commit
+heimdall-haid trailer                       the trailer line for commits
 """
 
 

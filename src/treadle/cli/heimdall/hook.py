@@ -15,11 +15,11 @@ CAP = 64 * 1024 * 1024
 
 
 HOOK_HELP = """\
-treadle coord hook: what an outside agent's hooks run before and after a call; `treadle coord setup` writes it there
+treadle coord hook: the program behind an external agent's hooks, installed by `treadle coord setup`
 
 treadle coord hook claude|codex|gemini|qwen|copilot|opencode|cursor
-    reads the call on standard input, and prints why it is refused; nothing when it may go on
-    after the call: puts back what it changed of others' files, and prints what that was
+    reads the call from standard input and prints the reason if it is refused
+    after the call: restores claimed files that it changed, and lists them
 """
 
 

@@ -1,4 +1,4 @@
-"""`heimdall-ledger` and `heimdall-protocol`: what every message and spawn cost, the trail, and the savings."""
+"""`heimdall-ledger` and `heimdall-protocol`: token use of messages and spawns, the trail, and the savings."""
 
 import os
 import sys
@@ -10,17 +10,17 @@ from treadle.coordination.planning import Planning, one_line, read_text
 from treadle.errors import NotFound
 from treadle.wire.common.jsontext import dumps
 
-# heimdall-ledger: what every message and spawn cost, in tokens, by role
+# heimdall-ledger: token use of messages and spawns, by role
 
-LEDGER_HELP = """heimdall-ledger: what every message and spawn cost, in tokens, by role
+LEDGER_HELP = """heimdall-ledger: token use of messages and spawns, by role
 
 heimdall-ledger log --role R --kind K (--tokens N | --count FILE) [--msg-id M] [--source S] [--run ID]
-    add a line; --source says where the number is from: measured (by the provider), estimated, counted or declared
-    --count estimates the tokens of a file (`-`: standard input) from its text instead
-heimdall-ledger baseline --role R --tokens N     keep the number to beat
+    add an entry; --source is the origin of the number: measured (by the provider), estimated, counted or declared
+    --count estimates the tokens of a file (`-`: standard input) instead
+heimdall-ledger baseline --role R --tokens N     set the baseline
 heimdall-ledger report [--run ID] [--json]       tokens by role
-heimdall-ledger delta [--role R] [--run ID] [--json]     against the baselines
-HEIMDALL_RUN sets the run that lines are logged for, and that report and delta are about; --run '' is all of them.
+heimdall-ledger delta [--role R] [--run ID] [--json]     compare with the baselines
+HEIMDALL_RUN sets the run of new entries, reports and deltas; --run '' selects all runs.
 """
 
 
@@ -89,15 +89,15 @@ def _report(totals: LedgerTotals, as_json: bool) -> None:
         err(f"heimdall-ledger: {totals.unreadable} unreadable line(s) skipped")
 
 
-# heimdall-protocol: set up, read the trail, measure the savings; and every other command by its name
+# heimdall-protocol: set up, read the log, measure the savings, or run any other command
 
-PROTOCOL_HELP = """heimdall-protocol: set up, read the trail, measure the savings; and every other command by its name
+PROTOCOL_HELP = """heimdall-protocol: set up, read the log, measure the savings, or run any other command
 
-heimdall-protocol init [--mcp]       make the planning directory; --mcp: and .mcp.json, for any MCP host
-heimdall-protocol log [N]            the last N lines of the trail (20)
+heimdall-protocol init [--mcp]       create the planning directory; --mcp: also .mcp.json, for MCP hosts
+heimdall-protocol log [N]            the last N lines of the log (default: 20)
 heimdall-protocol demo [--keep DIR]
-    brief one wave verbatim and by reference, and count both, with and without what its readers then read; what was
-    counted can be kept to be read
+    compare the tokens of one wave's briefs, verbatim and by reference, with and without later reads; --keep stores the
+    texts
 heimdall-protocol NAME ...           the same as heimdall-NAME ...: validate, resolve, capsule, brief, blackboard,
                                      ledger, gate, claim, haid, ledger-mcp
 """

@@ -12,7 +12,7 @@ LEDGER_MCP_HELP = """heimdall-ledger-mcp: the coordination ledger for any MCP cl
 
 heimdall-ledger-mcp [--project DIR] [--extended]
     serve on standard input and output
---project says whose ledger it is, when the host starts the server elsewhere
+--project is the ledger's project, if the host starts the server in another directory
 --extended adds heartbeat, messages, facts, symbols, capsules and briefs to the six tools of 1.0.0
 """
 

@@ -65,13 +65,13 @@ def _on_receipt() -> int:
 MESSAGE_HELP = """treadle coord message: typed messages between agents and people, on the command line
 
 treadle coord message post [--to HAID|ROLE] < MESSAGE
-    keeps one message (JSON, of the protocol's six types) for that identity or role; for everybody without --to
+    sends one message (JSON, one of the protocol's six types) to that identity or role, or to all without --to
 treadle coord message ask QUESTION [--to HAID|ROLE] [--reply-to MSG_ID]
-    the same for a question, made from its text; prints its msg_id
+    sends a question and prints its msg_id
 treadle coord message read [--all] [--ack] [--json]
-    what was sent to you; --all: also what you have acknowledged; --ack: acknowledge what is shown
-treadle coord message thread MSG_ID [--json]     a message, and those that answer it
-treadle coord message search TEXT [--json]       the messages that contain it, no matter who they are for
+    lists your messages; --all: also acknowledged ones; --ack: acknowledge them
+treadle coord message thread MSG_ID [--json]     a message and its replies
+treadle coord message search TEXT [--json]       search all messages for a text
 """
 
 
@@ -122,13 +122,13 @@ def _show(found: list[dict[str, Any]], args: Arguments) -> None:
         out(f"  {one_line(dumps(rest))}")
 
 
-# heimdall-gate: a gate's report as a message that points to it
+# heimdall-gate: send a gate's report as a message
 
-GATE_HELP = """heimdall-gate: a gate's report as a message that points to it
+GATE_HELP = """heimdall-gate: send a gate's report as a message
 
 heimdall-gate to-message --report PATH --from ROLE --msg-id ID [--wave W]
-    prints a gate_report message with the report's gate_id, status and wave, and never its body
-    exit 1: there is no usable report, which is neither a pass nor a fail
+    prints a gate_report message with the report's gate_id, status and wave, without its body
+    exit 1: no usable report (neither pass nor fail)
 """
 
 

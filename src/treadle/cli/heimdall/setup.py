@@ -1,4 +1,4 @@
-"""treadle coord setup: have an outside agent claim, and be bound by what others have claimed"""
+"""treadle coord setup: make an external agent claim files and respect claims"""
 
 import os
 from hashlib import sha256
@@ -8,15 +8,15 @@ from treadle.coordination import hosts, repository
 from treadle.coordination.hosts import Manifest, planned
 from treadle.coordination.planning import Planning
 
-SETUP_HELP = """treadle coord setup: have an outside agent claim, and be bound by what others have claimed
+SETUP_HELP = """treadle coord setup: make an external agent claim files and respect claims
 
 treadle coord setup claude|codex|gemini|qwen|copilot|opencode|cursor [--dry-run] [--trust] [--no-guard]
-    in this repository: registers the MCP server, adds hooks that refuse or undo writes to what others hold, and a
-    paragraph to AGENTS.md (or CLAUDE.md, GEMINI.md); unless --no-guard, installs the hooks of `heimdall-claim guard`
-    --dry-run shows what would change; --trust (codex): mark the hook as trusted, which Codex otherwise asks you about
+    in this repository: registers the MCP server, adds hooks that refuse or undo writes to claimed files, and a
+    paragraph to AGENTS.md (or CLAUDE.md, GEMINI.md); installs the hooks of `heimdall-claim guard`, unless --no-guard
+    --dry-run shows what would change; --trust (codex): mark the hook as trusted; otherwise Codex asks you
 treadle coord setup PROGRAM --remove [--dry-run]
-    takes it all out again; what no one has changed since is as it was before, byte for byte;
-    the git hooks stay, for others: `heimdall-claim guard uninstall` removes them
+    undoes the setup; files that were not changed since are restored byte for byte; the git hooks stay (remove them with
+    `heimdall-claim guard uninstall`)
 """
 
 

@@ -9,24 +9,24 @@ from treadle.cli.arguments import small as small
 
 COMMANDS = {
     "validate": "check a typed message",
-    "resolve": "short ids for artifacts",
-    "capsule": "what was done, in at most ten lines",
-    "brief": "what a spawned agent is told",
-    "blackboard": "facts that are found out once",
-    "ledger": "what every message and spawn cost",
-    "gate": "a gate's report as a message",
-    "claim": "who may change what",
-    "haid": "who is who",
-    "protocol": "set up, read the trail, measure the savings",
-    "ledger-mcp": "all of it for any MCP client",
+    "resolve": "short ids for long texts",
+    "capsule": "summaries of finished work, at most ten lines each",
+    "brief": "the prompt of a spawned agent",
+    "blackboard": "shared facts",
+    "ledger": "token use of messages and spawns",
+    "gate": "send a gate's report as a message",
+    "claim": "reserve files",
+    "haid": "agent identities",
+    "protocol": "set up, read the log, measure the savings",
+    "ledger-mcp": "an MCP server for all of this",
 }
 
 OF_TREADLE = {
-    "setup": "have Claude Code, Codex, Gemini CLI, opencode or Cursor claim, and be bound by claims",
-    "who": "who is here, on what, since when, who waits for whom",
-    "hook": "what their hooks run before a tool call",
+    "setup": "make Claude Code, Codex, Gemini CLI, opencode or Cursor claim files and respect claims",
+    "who": "active agents, their tasks, and who waits for whom",
+    "hook": "the program behind these agents' hooks",
     "message": "typed messages between agents and people",
-    "allow": "let an agent act against another's claim, once",
+    "allow": "let an agent override another's claim once",
 }
 """Commands that exist only under `treadle coord`."""
 

@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 SUPERVISOR, REAPER = "treadle-termina", "treadle-reaper"  # the kernel keeps only 15 bytes of a name
 
 
-KILL_HELP = """End a terminal's program and all that belongs to it, and say what died.
+KILL_HELP = """End a terminal and all its processes, and list them.
 
     treadle kill ID... [--grace SECONDS] [--json]
     treadle kill --all
 
-SIGTERM to everything in the terminal; SIGHUP to what ignores it, as interactive shells do; SIGKILL after the grace (5).
-Exit code 1 when something is left, or when it cannot be told whether something is.
+Sends SIGTERM to all processes of the terminal, SIGHUP to those that ignore it (such as interactive shells), and SIGKILL
+after the grace period (default: 5). Exits with 1 if a process may be left.
 """
 
 
@@ -148,14 +148,13 @@ def _from_outside(where: Place, grace: float) -> dict[str, Any]:
 
 # `treadle diff`.
 
-DIFF_HELP = """Show what the program of a terminal that was started with `run --worktree` has changed.
+DIFF_HELP = """Show the changes made in a terminal's worktree (`run --worktree`).
 
     treadle diff ID [--stat | --json]
 
-The patch against the commit that it began with; files that .gitignore names are not in it. It may be looked at while
-the program works, and after its end.
+Prints a patch against the starting commit, without ignored files. Works during and after the program's run.
 
-  --stat   only the files and what happened to them
+  --stat   list only the changed files
 """
 
 
@@ -188,18 +187,18 @@ def _coloured(line: str) -> str:
 
 # `treadle merge`.
 
-MERGE_HELP = """Bring what a terminal's program has changed in its worktree into your directory.
+MERGE_HELP = """Copy the changes from a terminal's worktree into your directory.
 
     treadle merge ID [--branch | --discard] [--anyway] [--json]
 
-The changes become uncommitted changes of the directory that `run --worktree` was started for: all of them, or none if
-they conflict with yours. Once the program has ended and all is brought over, its worktree is removed.
+Applies all changes, uncommitted, to the directory of `run --worktree`, or none if they conflict with yours. The
+worktree is removed once the program has ended and everything is copied.
 
-  --branch    do not change the directory: make a branch with the result, treadle/NAME, on top of the program's commits
-  --discard   throw the worktree away with all that is in it; only when the program has ended
-  --anyway    also files that other programs obey: CI, hooks, AGENTS.md
+  --branch    create a branch treadle/NAME with the program's commits and changes instead; the directory is not changed
+  --discard   delete the worktree and everything in it; only after the program has ended
+  --anyway    also change files that control other programs: CI, hooks, AGENTS.md
 
-Exit codes: 0 done, or nothing to do. 1 conflicts, or any other failure.
+Exit codes: 0 done, or no changes. 1 conflicts, or another failure.
 """
 
 

@@ -46,7 +46,7 @@ PAUSE = 0.2
 """Seconds between two looks at a state whose changes are not announced."""
 
 
-WAIT_HELP = """Wait until a terminal is in a state, or has ended.
+WAIT_HELP = """Wait for a terminal to reach a state or to end.
 
     treadle wait ID --state STATE[,STATE...] [--timeout S]
     treadle wait --any ID ID... [--state STATE,...] [--timeout S]
@@ -55,14 +55,14 @@ WAIT_HELP = """Wait until a terminal is in a state, or has ended.
 STATE is idle, submitted, working, permission, question, waiting (for either), error, starting, unknown, done or dead;
 or, finer than working: thinking, streaming, tool_use.
 
-  --any       of several terminals, the first that gets there; prints its id and state. Without --state: the first that
-              is idle, waits for a person, failed or ended
-  --anyway    take a program that is not recognised for idle when it is silent
-  --exit      until it has ended; the exit code is the program's, also when that was long ago
-  --timeout S how long to wait, at most
+  --any       wait for the first of several terminals and print its id and state. Default state: idle, waiting for a
+              person, failed or ended
+  --anyway    treat an unrecognised program as idle when it is silent
+  --exit      wait until the program has ended; exits with its exit code
+  --timeout S timeout in seconds
 
-Exit codes: 0 it is in the state. 1 it has ended instead. 3 it waits for a person instead of getting idle, or no one can
-tell what it does. 5 its turn failed instead. 124 not within the timeout.
+Exit codes: 0 state reached. 1 the terminal ended. 3 it waits for a person, or its state is unknown. 5 its turn failed.
+124 timeout.
 """
 
 
@@ -202,7 +202,7 @@ def instead_of_idle(name: str, state: dict[str, Any]) -> int | None:
 
 
 def _wait_for_news(watched: Sequence[Watched], deadline: float | None) -> None:
-    """Wait until one of them reports something, or until it is time to look again."""
+    """Wait until show one claim reports something, or until it is time to look again."""
     if is_past(deadline):
         raise TimedOut("it took too long")
     sockets = [one.client.sock for one in watched if one.client and not one.plain]
@@ -236,30 +236,29 @@ SEND_HELP = """Type into a terminal.
     treadle send ID --answer KEY [--to DIALOG]
     treadle send ID --cancel NUMBER
 
-  --enter        press Enter after the text, once it is seen in the program's input box
-  --wait         press Enter, then wait for the end of the turn that this starts; also called --wait-idle
-  --when-idle    queue it: it is typed when the program is next idle, after those that were queued before, one for
-                 each turn. Prints its number. With --wait, wait for the end of its turn
-  --answer KEY   answer what it asks: 1, y, \\e (Esc), \\r (Enter: what is marked), \\e[B (down). Refused when it asks
-                 nothing. Enter follows by itself in a program that reads the answer as a line, such as aider
-  --to DIALOG    the id of the dialog that is answered, as `treadle status` shows it. If the program asks something else
-                 by then, nothing is typed. Needed when others are connected, or have answered in this turn
+  --enter        press Enter once the text appears in the program's input box
+  --wait         press Enter, then wait for the end of that turn (alias: --wait-idle)
+  --when-idle    queue the text until the program is idle, one text per turn. Prints its number. With --wait, wait for
+                 the end of its turn
+  --answer KEY   answer its question: 1, y, \\e (Esc), \\r (Enter: the marked option), \\e[B (down). Refused if there is
+                 no question. In programs that read a line, such as aider, Enter is added
+  --to DIALOG    the dialog's id from `treadle status`. Nothing is typed if the program asks something else by then.
+                 Required if others are connected or have answered in this turn
   --cancel N     remove a queued text; `treadle status ID` lists them
-  --replace      remove the text that stands in the input box, instead of refusing to add to it
-  --file FILE    type what the file holds; - is standard input
+  --replace      replace the text in the input box, instead of refusing
+  --file FILE    type the contents of a file; - is standard input
   --escapes      read \\n, \\t, \\e and \\xHH in the text as in C, and \\\\ as a backslash
-  --timeout S    how long all of this may take, at most (no limit)
-  --anyway       type whatever the program is doing, and press Enter whatever its input box shows
+  --timeout S    timeout in seconds (default: none)
+  --anyway       type in any state, and press Enter whatever the input box shows
 
-Words are joined by one space. A text never answers a dialog: while the program asks for a permission or has a question,
-nothing is typed but an answer (--answer), unless you say --anyway. While it works a dialog may come at any moment, so
-Enter is not pressed then either: use --when-idle. Of a program that is not recognised one cannot tell, so Enter needs
---anyway there too, unless it shows a prompt.
+Words are joined by one space. A text never answers a dialog: while the program asks, only --answer types, unless
+--anyway is given. While it works, Enter is not pressed, because a dialog may open at any moment: use --when-idle. In an
+unrecognised program without a prompt, Enter also needs --anyway.
 
-Exit codes: 0 typed, taken, queued, or idle again. 1 it has ended, or without --timeout: its supervisor does not answer.
-3 not typed, or Enter not pressed: it waits for a
-person, works, has a text in its input box, or its state is not known. 4 not submitted: the text was not seen in the
-input box, or nothing came of Enter. 5 the turn failed. 124 not within the timeout.
+Exit codes: 0 typed, accepted, queued, or idle again. 1 the terminal has ended, or its supervisor does not respond
+(without --timeout). 3 not typed, or Enter not pressed: the program waits for a person, works, has text in its input
+box, or is in an unknown state. 4 not submitted: the text did not appear in the input box, or Enter had no effect. 5 the
+turn failed. 124 timeout.
 """
 
 
@@ -522,7 +521,7 @@ def unescape(text: str) -> bytes:
 
 # `treadle resize`.
 
-RESIZE_HELP = """Change a terminal's size, whatever its policy is.
+RESIZE_HELP = """Change a terminal's size, overriding its resize policy.
 
 treadle resize ID COLSxROWS
 """
@@ -546,11 +545,11 @@ def resize_command(given: Arguments) -> int:
 
 # `treadle rename`.
 
-RENAME_HELP = """Give a terminal another id. Its program goes on and is not notified.
+RENAME_HELP = """Change a terminal's id. The program continues and is not notified.
 
 treadle rename ID NEW-ID
 
-Who is attached stays so. Its files move too; the program's own variable with the id keeps the old one.
+Attached clients stay attached. Its files are renamed; the program's environment keeps the old id.
 """
 
 

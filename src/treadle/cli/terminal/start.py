@@ -50,39 +50,39 @@ def attaches(arguments: list[str]) -> bool:
         return False  # the error is reported without a terminal
 
 
-RUN_HELP = """Run a program in a terminal that outlives this one.
+RUN_HELP = """Run a program in a terminal that stays when you disconnect.
 
     treadle run [OPTIONS] [--] COMMAND [ARGUMENT...]
 
-Starts it in the background and attaches to it; Ctrl-\\ detaches, and it goes on.
+Starts it in the background and attaches to it. Ctrl-\\ detaches; the program continues.
 
-  --id ID               its name; the program's name when not given
-  --detach              do not attach: print the id when its socket answers. So too where there is no terminal
-  --foreground          stay here as its supervisor, for systemd; with --linger 0 end with it
-  --workdir DIR         where it runs (here)
-  --worktree            it works in a directory of its own, written from the commit that is checked out here, with its
-                        own .git: `treadle diff ID` shows what it changed there, `treadle merge ID` brings it over
-  --cols N --rows N     its size (220 x 50, or this terminal's when attaching)
-  --env NAME=VALUE      add to its environment; may be repeated
-  --term NAME           its TERM (as here, or xterm-256color)
-  --classifier NAME     how its state is guessed: simple, claude or none (simple)
-  --idle-threshold-ms N silence after which it counts as idle (3000)
-  --debounce-ms N       how long a new state must last, for claude (200)
-  --scrollback-bytes N  how much output a new client is shown (65536)
-  --resize POLICY       whose size counts: latest, smallest, leader or fixed (latest)
-  --notify COMMAND      run this in a shell when it starts to wait for a person, with TREADLE_ID, TREADLE_STATE,
-                        TREADLE_MESSAGE and TREADLE_DIR set
-  --linger SECONDS      how long to answer after it has ended (3)
-  --own-pids            it and all that it starts have process ids of their own (a PID namespace, made by bwrap), so
-                        that the kernel ends them even when all our processes are killed at once
+  --id ID               the terminal's id (default: the program's name)
+  --detach              do not attach: print the id once the socket is ready (default without a terminal)
+  --foreground          run the supervisor in the foreground, for systemd; with --linger 0 it exits with the program
+  --workdir DIR         working directory (default: the current one)
+  --worktree            work in a separate checkout of the current commit, with its own .git; see `treadle diff ID` and
+                        `treadle merge ID`
+  --cols N --rows N     terminal size (default: 220 x 50, or this terminal's when attaching)
+  --env NAME=VALUE      set an environment variable; repeatable
+  --term NAME           value of TERM (default: the current one, or xterm-256color)
+  --classifier NAME     state detection: simple, claude or none (default: simple)
+  --idle-threshold-ms N milliseconds of silence until it is idle (default: 3000)
+  --debounce-ms N       minimum duration of a new state in milliseconds, for claude (default: 200)
+  --scrollback-bytes N  output sent to a new client (default: 65536)
+  --resize POLICY       which client sets the size: latest, smallest, leader or fixed (default: latest)
+  --notify COMMAND      shell command to run when it starts to wait for a person; gets TREADLE_ID, TREADLE_STATE,
+                        TREADLE_MESSAGE and TREADLE_DIR
+  --linger SECONDS      how long the supervisor answers after the program's end (default: 3)
+  --own-pids            run in a PID namespace (bwrap), so that the kernel ends every process even if all of Treadle's
+                        are killed at once
   --kill-process-group=BOOL
-                        false: signal only the program itself, and leave what it leaves behind (true)
+                        false: signal only the program itself, and leave its children running (default: true)
   --session-env-var NAME
-                        the variable that tells it its id (HEIMDALL_SESSION_ID)
+                        environment variable with its id (default: HEIMDALL_SESSION_ID)
   --log-file FILE, --log-level LEVEL
-                        where the supervisor's own log goes, and from which level on (ID.log, info)
+                        the supervisor's log file and log level (default: ID.log, info)
   --socket-dir DIR, --config FILE
-                        where terminals live; a configuration file to use
+                        directory of the terminals; configuration file
 """
 
 
@@ -172,19 +172,19 @@ def _settings(given: Arguments) -> TerminalSettings:
 
 # `treadle restore`.
 
-RESTORE_HELP = """Start terminals again that the machine or a killed supervisor has ended.
+RESTORE_HELP = """Restart terminals that a reboot or a killed supervisor ended.
 
     treadle restore ID... [--choose | --fresh] [--json]
     treadle restore --all [--choose] [--json]
 
-`treadle ls --lost` lists them. Each is started as before, in its directory and with its settings; Claude Code, Codex,
-Gemini, opencode, Qwen and Copilot continue their last conversation there. Where several of one agent worked in one
-directory, you choose the conversation in it. A prompt that was on the command line is not sent again. The values that
---env was given are not stored: they are taken from the environment of this command.
+`treadle ls --lost` lists them. Each restarts in its directory with its settings; Claude Code, Codex, Gemini, opencode,
+Qwen and Copilot continue their last conversation there. If several terminals of one agent shared a directory, you
+choose the conversation. A prompt from the command line is not sent again. Values of --env are not stored; they are read
+from the environment of this command.
 
-  --all      every lost agent; other programs are started again only by name
-  --choose   let the agent offer its conversations
-  --fresh    the same command again, without a conversation
+  --all      every lost agent; other programs restart only by id
+  --choose   choose the conversation in the agent
+  --fresh    start a new conversation
 """
 
 
@@ -235,16 +235,16 @@ def _restore(lost: LostTerminal, how: str) -> dict[str, object]:
 
 # `treadle attach`.
 
-ATTACH_HELP = """Join a terminal: see what its program shows and type into it.
+ATTACH_HELP = """Join a terminal: see its screen and type into it.
 
     treadle attach [ID] [--read-only] [--bar]
 
-Without an ID it is the one that runs; when several do, `treadle wall` shows them. Ctrl-\\ detaches (detach_key in the
-settings); the program goes on. When the program ends, so does this, with its exit code. Ctrl-] (prefix_key) shows the
-wall with this terminal in front: there are the other terminals, and what has scrolled away.
+ID defaults to the only running terminal; with several, use `treadle wall`. Ctrl-\\ detaches (detach_key in the
+settings); the program continues. When the program ends, attach exits with its exit code. Ctrl-] (prefix_key) opens the
+wall with this terminal in front, to reach the other terminals and the history.
 
-  --read-only      only watch: type nothing and do not change its size
-  --bar            show its id, agent and state on the last line (bar = true in the settings: always)
+  --read-only      only watch: no typing, no resizing
+  --bar            show id, agent and state on the last line (always: bar = true in the settings)
 """
 
 
@@ -298,24 +298,24 @@ def _only(settings: TerminalSettings) -> Place | None:
 
 # `treadle wall`.
 
-WALL_HELP = """Watch several terminals in one view, the one that asks in front, and type into any.
+WALL_HELP = """Watch several terminals in one view, and type into any. The one that needs an answer is in front.
 
     treadle wall
 
-The terminal that has waited for a person the longest is in front; the others are beside it, each with its state and,
-if it asks, the command that it asks for. The programs keep their sizes and are not notified.
+The terminal that has waited longest for a person is in front; the others are beside it with their state and the command
+they ask for. The programs keep their sizes and do not notice.
 
-  arrows, Tab   put another one in front         n      the next one that waits for a person
-  a             answer the one in front: the next key goes into the dialog that you see, and into no other
-  i             type into the one in front;      Enter  join it with the whole screen, as `treadle attach` does;
+  arrows, Tab   bring another to the front         n      next terminal that waits for a person
+  a             answer the one in front: the next key goes only to the dialog that you see
+  i             type into the one in front;      Enter  open it full screen, like `treadle attach`;
                 Ctrl-\\ ends that                        Ctrl-\\ or Ctrl-] comes back
-  [  /          look at what has scrolled away in it, in its colours, and search it. There, v selects lines and y copies
-                them to your terminal's clipboard (OSC 52); q comes back
+  [  /          show its history in colour, and search it. In the history, v selects lines, y copies them to the
+                clipboard (OSC 52), q returns
   c             start a command in a new terminal
-  2             only the one in front and the next, with the same room; Tab changes between them; 2 again: all
-  Esc           whichever asks is in front       q      leave
+  2             show two terminals side by side; Tab switches between them; 2 again: all
+  Esc           show the one that asks         q      exit
 
-With the mouse: a click puts a terminal in front, the wheel looks at what has scrolled away, and dragging copies there.
+Mouse: click brings a terminal to the front, the wheel scrolls its history, dragging there copies.
 """
 
 
@@ -386,15 +386,14 @@ def _started(where: str, command: str) -> str:
 
 # `treadle replay`.
 
-REPLAY_HELP = """Repeat a recorded run of an agent.
+REPLAY_HELP = """Rerun a recorded agent run.
 
     treadle replay [RUN] [--in-place] [--json]
 
-A RUN was recorded by `treadle -p --agent NAME --record PROMPT`; without one, they are listed. The same agent does its
-work again in the same directory, and its model calls are answered from the record: none is paid for. The directory
-must be as it was when the run began (the same commit, nothing changed), or --in-place is given. The first places where
-the agent asks something else than it did are named; the exit code is then 1. Recordings stay until
-`treadle gc recordings:RUN` removes them.
+RUN was recorded with `treadle -p --agent NAME --record PROMPT`; without RUN, the recordings are listed. The agent runs
+again in the same directory and gets its model responses from the recording, at no cost. The directory must be at the
+same commit without changes, unless --in-place is given. If the agent's requests differ, the first differences are shown
+and the exit code is 1. Recordings are stored until `treadle gc recordings:RUN` removes them.
 """
 
 
@@ -408,18 +407,18 @@ def replay_command(given: Arguments) -> int:
 
 # `treadle share`.
 
-SHARE_HELP = """Make a link with which others watch one terminal in a browser, and nothing else, until it expires.
+SHARE_HELP = """Create a read-only link to one terminal for a browser. It expires.
 
     treadle share ID [--for 1h] [--json]
     treadle share --list [--json]
     treadle share --revoke SHARE
 
-Who has the link sees the screen and can type nothing. It works until it expires (at most 7 days), the program ends, or
-it is taken back. The page must be served: `treadle serve`, and for others than this machine with --host and TLS.
+The link shows the screen without input. It is valid until it expires (at most 7 days), is revoked, or the program ends.
+It needs a running `treadle serve`; for other machines, start that with --host and TLS.
 
-  --for TIME      how long it works: 90s, 5m, 2h30m, 1d (1h)
-  --list          the links that have not expired
-  --revoke SHARE  take one back; who watches with it sees nothing more
+  --for TIME      validity: 90s, 5m, 2h30m, 1d (default: 1h)
+  --list          list the valid links
+  --revoke SHARE  revoke a link and disconnect its viewers
 """
 
 

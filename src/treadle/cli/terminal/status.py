@@ -36,10 +36,9 @@ LS_HELP = """List terminals.
     treadle ls [--all] [--json] [--watch]
     treadle ls --lost [--json]
 
-Those that run, with their state, since when, where, how many texts are queued, what they run, and what they ask or
-said last; with --all also those that have ended, with their exit codes. --watch shows it again and again, until Ctrl-C.
-The socket of a dead supervisor is named.
---lost lists those that a reboot or a killed supervisor has ended; `treadle restore` starts them again.
+Lists running terminals: state, time, directory, queued texts, command, and last question or message. --all adds ended
+ones with their exit codes. --watch refreshes until Ctrl-C. Sockets of dead supervisors are reported.
+--lost lists terminals that a reboot or a killed supervisor ended; `treadle restore` restarts them.
 """
 
 
@@ -146,13 +145,13 @@ def span(milliseconds: int) -> str:
 WAITS_FOR = {"text": "its input box is empty", "stopped": "the program is no longer stopped"}
 
 
-STATUS_HELP = """How a terminal is doing.
+STATUS_HELP = """Show a terminal's state.
 
     treadle status ID [--json]
 
-Session, pid, idle_ms, alive and state; for one that waits for a person also what it asks and the id of that
-dialog, and the texts that are queued with `treadle send --when-idle`. With --json all that is known, and why; one that
-has ended gives its exit record. One whose supervisor does not answer, as on a very busy machine, is unknown.
+Prints session, pid, idle_ms, alive and state; the question and its dialog id if the program waits for a person; and
+texts queued with `treadle send --when-idle`. --json adds the evidence, and the exit record of an ended terminal. If the
+supervisor does not respond, as on a very busy machine, the state is unknown.
 """
 
 
@@ -250,12 +249,12 @@ def _ended(path: str, name: str, as_json: bool) -> int:
 
 # `treadle peek`.
 
-PEEK_HELP = """Look at a terminal's screen without attaching, also after it has ended.
+PEEK_HELP = """Show a terminal's screen without attaching, also after it has ended.
 
     treadle peek ID [--json]
 
-Text as a person would see it; with --json also size, cursor and title. While it asks something, the id of that dialog
-and the question are on standard error.
+Prints the visible text; --json adds size, cursor and title. An open question and its dialog id are printed on standard
+error.
 """
 
 
@@ -284,13 +283,13 @@ def peek_command(given: Arguments) -> int:
 BLOCK = 64 * 1024
 
 
-TAIL_HELP = """Show the end of a terminal's output, also after it has ended.
+TAIL_HELP = """Show the last lines of a terminal's output, also after it has ended.
 
   treadle tail ID [--lines N] [-f] [--strip]
 
---lines N   how many lines (20)
--f          and what comes, until it ends; the exit code is then the program's
---strip     without colours and other escape sequences
+--lines N   number of lines (default: 20)
+-f          follow the output until the program ends; exits with its exit code
+--strip     remove colours and other escape sequences
 """
 
 
@@ -417,12 +416,12 @@ def _writer(strip: bool) -> Callable[[bytes], None]:
 
 # `treadle explain`.
 
-EXPLAIN_HELP = """Say why a terminal is taken to be in its state.
+EXPLAIN_HELP = """Show why a terminal has its current state.
 
     treadle explain ID [--json]
 
-Shows which agent it is taken for and by what, its title and reports, the parts of its screen, and which signs of that
-agent's table are seen there: for when you find that a state is wrong.
+Use it when a state is wrong. It shows the detected agent and why, its title and reports, the parts of its screen, and
+which rules of the agent's table match.
 """
 
 
@@ -464,12 +463,12 @@ def _lines(found: dict[str, Any]) -> list[str]:
 
 # `treadle detectors`.
 
-DETECTORS_HELP = """List the tables by which an agent's state is read from its screen.
+DETECTORS_HELP = """List the rules that detect an agent's state from its screen.
 
     treadle detectors [--json]
 
-Names each agent, the file of its table, and what is wrong with one that cannot be read: your own, in the directory
-`detectors` beside config.toml, come before those that are installed. What a table holds: `treadle docs detectors`.
+Lists each agent, the file of its table, and what is wrong with an invalid one. Tables in the directory `detectors`
+beside config.toml override the installed ones. The format of a table: `treadle docs detectors`.
 """
 
 

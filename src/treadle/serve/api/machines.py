@@ -33,7 +33,7 @@ async def list_nodes(asking: Asking) -> list[client.NodeRow]:
 
 @call("POST", "/nodes/{id}/drain", right="all", body=Reason, optional_body=True)
 async def drain_node(asking: Asking) -> None:
-    """Let a node finish what it has and take nothing more."""
+    """Let a node finish its orders and accept no more."""
     await client.drain(asking.bus, asking.path("id"), why=asking.body.why, by=asking.by)
 
 
@@ -87,7 +87,7 @@ class ScopeOnly(RequestBody, frozen=True, kw_only=True):
 
 @call("POST", "/resume", right="all", body=ScopeOnly, optional_body=True)
 async def resume_scope(asking: Asking) -> None:
-    """Undo a pause of the same scope."""
+    """End a pause of the same scope."""
     await client.resume(asking.bus, asking.body.scope, by=asking.by)
 
 

@@ -346,7 +346,7 @@ class NextAgent(Reason, frozen=True, kw_only=True):
 
 @call("POST", "/orders/{id}/hand", right="all", body=NextAgent)
 async def hand_order(asking: Asking) -> None:
-    """Hand an order over to another agent, which goes on from where it stands: the one at work is ended first."""
+    """Hand an order over to another agent, which continues the work. The current agent is stopped first."""
     await client.hand(asking.bus, await asking.order(), asking.body.to, why=asking.body.why, by=asking.by)
 
 
@@ -665,7 +665,7 @@ WhyGiven = Annotated[str, Meta(max_length=1000)]
 class PauseGoal(RequestBody, frozen=True, kw_only=True):
     why: WhyGiven = ""
     now: bool = False
-    """Hold also what runs, at its next step."""
+    """Also pause running orders at their next step."""
 
 
 @call("POST", "/goals/{id}/pause", right="all", body=PauseGoal, optional_body=True, status=202)

@@ -53,97 +53,103 @@ class OrderPolicy(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
 class OrderRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """An order as it is given; only the task is required."""
 
-    task: Annotated[str, means("What is to be done.", min_length=1, max_length=TASK_MAX)]
-    title: Annotated[str, means("How it is listed. Default: the first line of the task.", "--title", "TEXT")] = ""
+    task: Annotated[str, means("The task for the agent.", min_length=1, max_length=TASK_MAX)]
+    title: Annotated[str, means("The title in lists. Default: the first line of the task.", "--title", "TEXT")] = ""
     agent: Annotated[
         str,
-        means(
-            "Who does it; `person` is a question to people, `null`: no agent, only setup and verify.", "--agent", "NAME"
-        ),
+        means("The agent. `person`: ask a person; `null`: run only setup and verify.", "--agent", "NAME"),
     ] = "native"
     model: Annotated[str | None, means("The model, as the agent names it.", "--model", "NAME")] = None
     mode: Annotated[
-        str | None, means("What runs without a question: suggest, auto-edit (default), full-auto.", "--mode", "MODE")
+        str | None, means("The permission mode: suggest, auto-edit (default), full-auto.", "--mode", "MODE")
     ] = None
-    root: Annotated[str, means("The directory or repository that it is about, on the node.", "--root", "DIR")] = ""
-    repo: Annotated[str, means("A repository that the node can fetch.", "--repo", "URL")] = ""
-    base: Annotated[str, means("The commit that the work starts from. Default: where root is.", "--base", "COMMIT")] = (
-        ""
-    )
+    root: Annotated[str, means("The directory or repository to work on, on the node.", "--root", "DIR")] = ""
+    repo: Annotated[str, means("URL of a repository for the node to fetch.", "--repo", "URL")] = ""
+    base: Annotated[
+        str, means("The commit to start from. Default: the one checked out in root.", "--base", "COMMIT")
+    ] = ""
     claims: Annotated[
-        tuple[str, ...], means("Files it has for itself; overlapping orders wait, see overlap.", "--claims", "GLOB")
+        tuple[str, ...],
+        means("Files that it claims. Orders with overlapping claims wait (see overlap).", "--claims", "GLOB"),
     ] = ()
     overlap: Annotated[
         Literal["auto", "wait"],
-        means("Whether it waits for overlapping claims; auto: not where both land on the same branch.", "--overlap"),
+        means("Wait for overlapping claims; auto: not if both orders land on the same branch.", "--overlap"),
     ] = "auto"
     symbols: Annotated[
-        tuple[str, ...], means("Names whose meaning the repository's records hold and it is given.", "--symbol", "NAME")
+        tuple[str, ...], means("Symbols whose recorded definitions are added to the prompt.", "--symbol", "NAME")
     ] = ()
     policy: Annotated[
-        OrderPolicy, means("What it may do, as for `treadle host run`.", "--policy", "FILE", reads="policy")
+        OrderPolicy, means("Policy file, as for `treadle host run`.", "--policy", "FILE", reads="policy")
     ] = OrderPolicy()
     network: Annotated[
         str,
         means(
-            "What its commands reach, and its agent beside its model: on, off, or hosts and groups such as npm, with "
-            "commas between. Default: nothing. What the settings of the node say goes before it.",
+            "Network access of its commands and its agent: on, off, or a comma-separated list of hosts or groups such "
+            "as npm. Default: off. The node's settings override it. An agent always reaches its model.",
             "--network",
             "WHAT",
         ),
     ] = ""
-    rules: Annotated[
-        tuple[str, ...], means("Questions answered beforehand: 'allow Bash(git *)'.", "--rule", "RULE")
-    ] = ()
+    rules: Annotated[tuple[str, ...], means("A permission rule: 'allow Bash(git *)'.", "--rule", "RULE")] = ()
     limits: OrderLimits = OrderLimits()
     verify: Annotated[
         str,
-        means("Run on its result; done only if it passes. Default: the project's own check.", "--verify", "CMD"),
+        means(
+            "The check: the order is done only if this command passes. Default: the project's own check.",
+            "--verify",
+            "CMD",
+        ),
     ] = ""
-    no_verify: Annotated[bool, means("Do not run the project's own check either.", "--no-verify")] = False
-    setup: Annotated[str, means("Run in the worktree before the agent starts.", "--setup", "CMD")] = ""
+    no_verify: Annotated[bool, means("Run no check.", "--no-verify")] = False
+    setup: Annotated[str, means("Setup command, run in the worktree before the agent starts.", "--setup", "CMD")] = ""
     land: Annotated[
         str,
         means(
-            "The branch, or REMOTE:BRANCH, on which its work lands by itself once it is done. Without BRANCH, or HEAD: "
-            "the project's, else the one that is checked out.",
+            "The branch, or REMOTE:BRANCH, to land on when the order is done. Without BRANCH, or HEAD: the project's "
+            "branch, else the current one.",
             "--land",
             "[BRANCH]",
         ),
     ] = ""
     on_red: Annotated[
         Literal["author", "reconciler", "person", "drop"],
-        means("Who helps first when its work is red or in conflict with the branch.", "--on-red"),
+        means("Who gets the work first when its check fails or it conflicts with the branch.", "--on-red"),
     ] = "author"
     may_change: Annotated[
         tuple[str, ...],
-        means("Tests and configuration of its check that it may change.", "--may-change", "GLOB"),
+        means("Tests and check configuration that the agent may change.", "--may-change", "GLOB"),
     ] = ()
     require: Annotated[
         Require,
-        means("What its work must show to land: tested or proven. A person is asked about less.", "--require", "WORD"),
+        means(
+            "Evidence required to land: tested or proven. A person is asked about anything weaker.", "--require", "WORD"
+        ),
     ] = ""
     bring: Annotated[
-        tuple[str, ...], means("Files that git ignores and it gets too: .env, node_modules.", "--bring", "PATH")
+        tuple[str, ...], means("Ignored files to copy into the worktree: .env, node_modules.", "--bring", "PATH")
     ] = ()
     in_place: Annotated[bool, means("Work in the directory itself, not in a worktree.", "--in-place")] = False
-    terminal: Annotated[bool, means("Keep the agent in a terminal, for `treadle fleet attach`.", "--terminal")] = False
-    priority: Annotated[int, means("9 goes first.", "--priority", "0-9", ge=0, le=9)] = 5
-    labels: Annotated[tuple[str, ...], means("Only on nodes with this label.", "--label", "L")] = ()
-    project: Annotated[str, means("For budgets and filters.", "--project", "NAME")] = ""
+    terminal: Annotated[bool, means("Run the agent in a terminal, for `treadle fleet attach`.", "--terminal")] = False
+    priority: Annotated[int, means("Priority; 9 is the highest.", "--priority", "0-9", ge=0, le=9)] = 5
+    labels: Annotated[tuple[str, ...], means("Run only on nodes with this label.", "--label", "L")] = ()
+    project: Annotated[str, means("The project, for budgets and filters.", "--project", "NAME")] = ""
     credential: Annotated[
         str,
-        means("The account that its rate limits are counted on. Default: the agent's name.", "--credential", "NAME"),
+        means("The account for rate limits. Default: the agent's name.", "--credential", "NAME"),
     ] = ""
     after: Annotated[tuple[str, ...], means("Start when that order is done.", "--after", "ORDER")] = ()
-    if_failed: Annotated[Literal["block", "skip", "run"], means("When that order failed.", "--if-failed")] = "block"
+    if_failed: Annotated[
+        Literal["block", "skip", "run"], means("What to do if the order in --after failed.", "--if-failed")
+    ] = "block"
     not_before: Annotated[
-        float, means("A time such as 2026-12-01T06:00, or +90m.", "--not-before", "WHEN", reads="when")
+        float,
+        means("The earliest start: a time such as 2026-12-01T06:00, or +90m.", "--not-before", "WHEN", reads="when"),
     ] = 0.0
     every: Annotated[
         float,
         means(
-            "Again and again: 6h, or '30 6 * * mon-fri'. Never two at once.",
+            "Repeat at this interval (6h) or crontab time ('30 6 * * mon-fri'). Runs never overlap.",
             "--every",
             "SCHEDULE",
             reads="schedule",
@@ -154,12 +160,14 @@ class OrderRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     zone: Annotated[
         str, means("The time zone of `cron`: Europe/Berlin. Default: that of this machine.", "--time-zone", "ZONE")
     ] = ""
-    race: Annotated[str, means("Orders of the same race are compared when all have ended, and one wins.")] = ""
-    attempts: Annotated[int, means("How often it is begun.", "--attempts", "N", ge=1)] = ATTEMPTS
+    race: Annotated[
+        str, means("The race of the order. When all its orders have ended, they are compared and one wins.")
+    ] = ""
+    attempts: Annotated[int, means("Maximum number of attempts.", "--attempts", "N", ge=1)] = ATTEMPTS
     retry_on: Annotated[
         tuple[RetryOn, ...],
         means(
-            "Begin it again when this went wrong: verify (its output is given to the agent), provider, stall.",
+            "Failures to retry, comma-separated: verify (its output is sent to the agent), provider, stall.",
             "--retry-on",
             "WHAT,WHAT",
             reads="names",
@@ -168,7 +176,7 @@ class OrderRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     backoff: Annotated[
         float,
         means(
-            "Wait so long after a failed attempt, twice as long after the next.",
+            "Delay after a failed attempt. It doubles after each further failure.",
             "--backoff",
             "TIME",
             reads="duration",
@@ -176,15 +184,15 @@ class OrderRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
         ),
     ] = 5.0
     answer_seconds: Annotated[
-        float, means("How long a question may wait.", "--answer-within", "TIME", reads="duration", ge=0)
+        float, means("Timeout for questions.", "--answer-within", "TIME", reads="duration", ge=0)
     ] = 3600.0
     answer_default: Annotated[
-        Literal["allow", "deny"], means("How a question is answered that has waited so long.", "--answer-default")
+        Literal["allow", "deny"], means("The answer to a question after its timeout.", "--answer-default")
     ] = "deny"
     stall_seconds: Annotated[
         float,
         means(
-            "So long without an event, an open tool or CPU use is a stall.",
+            "Treat the order as stuck after this long without activity.",
             "--stall-after",
             "TIME",
             reads="duration",
@@ -192,36 +200,40 @@ class OrderRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
         ),
     ] = 300.0
     on_stall: Annotated[
-        Literal["notify", "interrupt", "retry", "cancel"], means("What then happens.", "--on-stall")
+        Literal["notify", "interrupt", "retry", "cancel"], means("What to do with a stuck order.", "--on-stall")
     ] = "notify"
     park: Annotated[
         float | None,
-        means("Give the slot back when a question has waited so long.", "--park", "TIME", reads="duration"),
+        means("Free the slot after a question has waited this long.", "--park", "TIME", reads="duration"),
     ] = None
     fallback: Annotated[
         tuple[str, ...],
-        means("Who goes on from where it stands when its agent cannot; the first that is free.", "--fallback", "AGENT"),
+        means(
+            "Agent that takes over when the order's agent cannot continue. The first available one is used.",
+            "--fallback",
+            "AGENT",
+        ),
     ] = ()
     fallback_after: Annotated[
         float,
         means(
-            "A usage limit that lasts longer is a reason for the fallback.",
+            "Use the fallback if a usage limit lasts longer than this.",
             "--fallback-after",
             "TIME",
             reads="duration",
             ge=0,
         ),
     ] = 1800.0
-    fresh: Annotated[bool, means("The fallback begins again from the base, without what was done.", "--fresh")] = False
+    fresh: Annotated[bool, means("Let the fallback start over from the base commit.", "--fresh")] = False
     continues: Annotated[
-        str, means("The order whose work this one continues, in the same session if the agent can.")
+        str, means("The order whose work this one continues, in the same session if the agent supports it.")
     ] = ""
     comments: Annotated[str, means("A reviewer's comments on that work.")] = ""
     key: Annotated[
-        str, means("The same key gives the same order, for ever.", "--idempotency-key", "KEY", max_length=1000)
+        str, means("Submitting the same key again returns the same order.", "--idempotency-key", "KEY", max_length=1000)
     ] = ""
     template: Annotated[
-        str, means("As [templates.NAME] in the repository's .treadle/fleet.toml says.", "--as", "NAME", max_length=100)
+        str, means("Use [templates.NAME] of the repository's .treadle/fleet.toml.", "--as", "NAME", max_length=100)
     ] = ""
 
 
