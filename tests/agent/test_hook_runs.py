@@ -179,5 +179,5 @@ async def test_a_no_ends_the_turn_unless_blocking_means_to_go_on(tmp_path: Path)
     for event in ("Stop", "SubagentStop"):
         assert (await judged(tmp_path, '{"ok": false}', event))[0] == no
     for unclear in ('{"ok": "perhaps"}', "{half}"):
-        with pytest.raises(Unsupported, match="got no yes or no from the model: '{"):
+        with pytest.raises(Unsupported, match="got neither yes nor no from the model: '{"):
             await judged(tmp_path, unclear)

@@ -162,7 +162,7 @@ async def test_codex_may_ask_questions_when_a_person_is_there(answers: bool, tmp
 @pytest.mark.parametrize("name", ["codex", "pi"])
 async def test_one_that_keeps_what_goes_on_says_so(name: str, tmp_path: Path) -> None:
     agent = replayed(RECORDED[name], "text", patience=UNHURRIED)
-    with pytest.raises(Unsupported, match="keeps a session that goes on"):
+    with pytest.raises(Unsupported, match="always saves a resumed"):
         await agent.open(SessionSpec.of(cwd=str(tmp_path), resume="x", persist=False))
 
 

@@ -89,7 +89,7 @@ def test_what_is_no_key_is_named_with_where_it_is(tmp_path: Path) -> None:
     from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
     other = X25519PrivateKey.generate().private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-    none = "is no Ed25519 key .PEM, OpenSSH's form, or 32 bytes in base64"
+    none = "is not an Ed25519 key .PEM, OpenSSH's form, or 32 bytes in base64"
     for text, said in (
         (b"short", none),
         (base64.b64encode(b"7" * 31), none),
@@ -102,7 +102,7 @@ def test_what_is_no_key_is_named_with_where_it_is(tmp_path: Path) -> None:
     for wrong, said in (
         ("env:NO_SUCH_VARIABLE", "there is no variable NO_SUCH_VARIABLE .name it as your CI does"),
         ("command:echo why >&2; exit 3", "'echo why >&2; exit 3' exits with 3: why"),
-        ("command:echo x", "what 'echo x' prints is no Ed25519 key"),
+        ("command:echo x", "what 'echo x' prints is not an Ed25519 key"),
     ):
         with pytest.raises(ConfigError, match=said):
             read_seed(wrong)

@@ -117,7 +117,7 @@ async def start(session: Starter, members: Sequence[Assignment]) -> tuple[TaskGr
     """Start a group that outlives us. Returns when it is at work; its first events are then also the session's."""
     if session.spec.guards.judge is not None or session.spec.guards.writing is not None:
         raise LocalError(
-            "agents of this session are watched by this process, so they cannot be detached", hint="leave out --detach"
+            "--detach does not work in this session: its agents end with this process", hint="leave out --detach"
         )
     await asyncio.to_thread(_forget_old)
     plan = _plan(session, members)

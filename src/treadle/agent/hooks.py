@@ -152,7 +152,7 @@ async def _asked(hook: CommandHook, payload: dict[str, Any], judge: ModelCall | 
     except (msgspec.DecodeError, RecursionError):
         verdict = None
     if verdict is None:
-        raise Unsupported(f"the {hook.event} hook {hook.label} got no yes or no from the model: {text[:100]!r}")
+        raise Unsupported(f"the {hook.event} hook {hook.label} got neither yes nor no from the model: {text[:100]!r}")
     if verdict.ok:
         return {}
     refusal = {"decision": "block", "reason": verdict.reason or "the model that a hook asked said no"}

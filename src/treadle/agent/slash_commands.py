@@ -429,7 +429,7 @@ def _action(task: Task) -> str:
 async def _read(session: CommandedSession, rest: str) -> CommandResult:
     words = rest.split()
     if not 1 <= len(words) <= 2 or not all(word.isdigit() for word in words[1:]):
-        raise WrongUse("which task, and from which byte on?")
+        raise WrongUse("name the task and the byte offset")
     task = _find(session, words[0])
     text, following, size = await asyncio.to_thread(read_log, task.log_path, int((words[1:] or ["0"])[0][:18]))
     head = f"{task.id} ({task.label}): {task.status}" + (f": {task.error.message}" if task.error else "")
@@ -441,7 +441,7 @@ async def _read(session: CommandedSession, rest: str) -> CommandResult:
 async def _send(session: CommandedSession, rest: str) -> CommandResult:
     wanted, text = _verb(rest)
     if not wanted or not text.strip():
-        raise WrongUse("to which agent, and what?")
+        raise WrongUse("name the agent and the message")
     task = _find(session, wanted)
     found = None if session.tasks.has(task.id) else detached.find(task.id)
     heard = await (found.send(task.id, text) if found else session.tasks.send(task.id, text))

@@ -188,7 +188,7 @@ async def select(known: Known, requirements: Requirements) -> Backend:
         return backends[0]
     if not requirements.required:
         raise ConfigError(
-            "several backends could do this, and none is named",
+            "several backends are available and none was chosen",
             hint=f"name one with --backend: {', '.join(sorted(known.backends))}",
         )
     limit = asyncio.Semaphore(PROBES_AT_ONCE)

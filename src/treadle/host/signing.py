@@ -237,7 +237,7 @@ def _seed(data: bytes, where: str) -> bytes:
             raise ConfigError(f"{where} is no private key that can be used: {error}") from error
         if isinstance(key, Ed25519PrivateKey):
             return key.private_bytes_raw()
-    raise ConfigError(f"{where} is no Ed25519 key", hint="PEM, OpenSSH's form, or 32 bytes in base64")
+    raise ConfigError(f"{where} is not an Ed25519 key", hint="PEM, OpenSSH's form, or 32 bytes in base64")
 
 
 def verify(public_key: str, signature: str, data: bytes) -> bool:
@@ -321,7 +321,7 @@ def trusted_keys(key: str | None = None, path: str | None = None) -> TrustedKeys
     try:
         found = msgspec.convert(with_moments(tomllib.loads(data.decode())), TrustedKeys)
     except (ValueError, msgspec.MsgspecError) as error:
-        raise ConfigError(f"{place} is no list of keys: {error}", hint="see docs/reference/receipts.md") from error
+        raise ConfigError(f"{place} is not a list of keys: {error}", hint="see docs/reference/receipts.md") from error
     check_keys(found.key, place)
     return found
 
@@ -337,7 +337,7 @@ def _check(public: str, where: str) -> None:
     except ValueError:
         good = False
     if not good:
-        raise ConfigError(f"{where}: {public[:60]!r} is no public key", hint="treadle receipt key prints yours")
+        raise ConfigError(f"{where}: {public[:60]!r} is not a public key", hint="treadle receipt key prints yours")
 
 
 def with_moments(tree: Any) -> Any:

@@ -234,7 +234,7 @@ class Pattern:
 @lru_cache(REMEMBERED)
 def parse(text: str, is_file: bool = False) -> Pattern:
     if not text:
-        raise ConfigError("an empty pattern stands for nothing", hint="use . for everything here")
+        raise ConfigError("the pattern is empty", hint="use . for everything here")
     if len(text) > MAX_LENGTH:
         raise ConfigError(f"a pattern may have at most {MAX_LENGTH} characters, this one has {len(text)}")
     paths: dict[Path, None] = {}

@@ -47,7 +47,7 @@ def provenance(receipt: Receipt) -> dict[str, Any]:
     who reads only provenance would take it for good."""
     subjects = [*_subjects(receipt)]
     if not subjects:
-        raise ValueError("the receipt does not say what the run has made")
+        raise ValueError("the receipt does not name the run's result")
     if receipt.outcome != "complete":
         raise ValueError(f"the run is {receipt.outcome}, and provenance is for what is complete")
     more = ours(receipt)
@@ -90,7 +90,7 @@ def summary(receipt: Receipt) -> dict[str, Any]:
     more = ours(receipt)
     check, place = (more.get("observed") or {}).get("check"), more.get("workspace") or {}
     if not check or not place.get("result_tree"):
-        raise ValueError("no check ran on what the run has made")
+        raise ValueError("no check ran on the run's result")
     tree, source = place["result_tree"], _source(place) or {}
     predicate = {
         "verifier": {"id": BUILDER, "version": {"treadle": str(more.get("host", "")).removeprefix("treadle ")}},

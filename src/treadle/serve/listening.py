@@ -271,7 +271,7 @@ class Listening:
             self.authority = ensure(self.names) if local_ca and not self.tls else None
             self.tls = (self.authority.certificate, self.authority.key) if self.authority else self.tls
         else:
-            raise ConfigError("it is not known by which name browsers reach this server", hint="--name fleet.example")
+            raise ConfigError("the host name of this server is not known", hint="--name fleet.example")
         self.socket = sockets.listen(unix, owned=True) if unix else _tcp_socket(host, port)
         self.port = 0 if unix else int(self.socket.getsockname()[1])
 

@@ -324,8 +324,8 @@ async def test_a_line_allows_refuses_or_says_what_to_do(typed: str, answer: Answ
 @pytest.mark.parametrize(
     ("asked", "words", "without"),
     [
-        (RUN, ["  ls\n  in /work\n  names no file"], ["confined"]),
-        (msgspec.structs.replace(RUN, confined=""), ["not confined: it can do anything"], []),
+        (RUN, ["  ls\n  in /work\n  Files: none named"], ["sandboxed"]),
+        (msgspec.structs.replace(RUN, confined=""), ["not sandboxed: runs with your full"], []),
         (msgspec.structs.replace(RUN, confined="to /w"), ["  confined to /w\n"], ["not confined"]),
         (Asked(request="r", kind="permission", text="?", name="read", args={"x": 1}), ["  {'x': 1}\n"], ["in /work"]),
         (Asked(request="r", kind="permission", text="?", name="read", paths=("a", "b")), ["  a, b\n"], []),

@@ -49,8 +49,8 @@ def test_a_key_for_the_question_is_not_taken_for_typing_and_a_reason_is_read_by_
     terminal = chat()
     terminal.say("list it")
     seen = terminal.until("y yes · n no")
-    assert "May this command run?\n  env echo a; echo b; echo c\n" in seen and "names no file that exists here" in seen
-    assert "not confined: it can do anything that you can" in seen
+    assert "May this command run?\n  env echo a; echo b; echo c\n" in seen and "Files: none named" in seen
+    assert "not sandboxed: runs with your full permissions" in seen
     terminal.asked()
     terminal.keys("e")
     terminal.until("change it, Enter runs it")

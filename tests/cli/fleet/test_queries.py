@@ -239,7 +239,7 @@ async def test_old_work_is_found_by_its_words_and_nothing_in_it_acts_on_the_term
     found = await typed_json("search", "do", "weave0")
     assert [hit["order"] for hit in found["hits"]] == ["weave0"] and found["total"] == 1
     none = await typed("search", "cloth1", "--kind", "file", both=True)
-    assert none == "Nothing that was said, run or touched matches.\n"
+    assert none == "No matches in messages, commands or files.\n"
     assert await typed("search", "cloth1", "--kind", "file") == "", "a program that reads it gets hits alone"
     assert len((await typed("search", "do", "-n", "1")).splitlines()) == 2
     assert "\x1b" not in await typed("search", "loom")

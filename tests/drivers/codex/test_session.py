@@ -297,7 +297,7 @@ async def test_an_earlier_thread_goes_on_itself_or_as_a_copy(tmp_path: Path, res
     ("start", "answer", "error", "words"),
     [
         (Start(resume=""), {"data": []}, NotFound, "no session of this directory"),
-        (Start(resume="x", persist=False), None, Unsupported, "keeps a session that goes on"),
+        (Start(resume="x", persist=False), None, Unsupported, "always saves a resumed"),
         (Start(), {"thread": {}}, RemoteProtocolError, "opened a thread without an id"),
     ],
 )

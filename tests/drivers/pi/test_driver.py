@@ -41,7 +41,7 @@ def test_a_tool_that_is_denied_is_taken_from_those_it_offers_by_itself() -> None
 
 
 def test_a_session_that_goes_on_cannot_be_one_that_is_not_stored() -> None:
-    with pytest.raises(Unsupported, match="keeps a session that goes on"):
+    with pytest.raises(Unsupported, match="always saves a resumed"):
         words(resume="s1", persist=False)
 
 

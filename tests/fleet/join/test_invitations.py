@@ -78,7 +78,7 @@ def test_a_code_holds_all_that_the_other_machine_needs_and_its_user_is_kept(ours
 def test_what_is_no_code_is_told(code: str) -> None:
     with pytest.raises(ConfigError) as refused:
         invitations.read(code)
-    told = {"this is no invitation": "copy the whole code that `treadle fleet invite` printed"}
+    told = {"this is not an invitation code": "copy the whole code that `treadle fleet invite` printed"}
     told["the invitation has format None"] = "use one version of treadle on both machines"
     assert told[refused.value.message] == refused.value.hint
 
@@ -92,7 +92,7 @@ async def test_a_code_is_good_once_and_until_its_time_and_then_its_user_goes(fle
     assert (given.name, given.lease) == ("used", ours.lease)
     assert given.users == {"worker:used": users["worker:used"], "watch": "secret-watch"}
     for id in (used, late, "never-was"):
-        with pytest.raises(Denied, match="this code was used already or its time is up") as refused:
+        with pytest.raises(Denied, match="this code was already used or has expired") as refused:
             invitations.enrol(id)
         assert refused.value.hint == "`treadle fleet invite` makes another"
     invitations.forget_codes()

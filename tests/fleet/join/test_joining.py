@@ -36,7 +36,7 @@ async def test_a_machine_of_another_fleet_is_not_taken_and_what_is_no_code_neith
     with pytest.raises(LocalError, match="this machine belongs to the fleet at nats://127.0.0.1:") as refused:
         await membership.join(code)
     assert refused.value.hint == "`treadle fleet down --forget`"
-    with pytest.raises(ConfigError, match="this is no invitation"):
+    with pytest.raises(ConfigError, match="this is not an invitation code"):
         await membership.join("nothing")
 
 
@@ -62,7 +62,7 @@ async def test_an_engine_that_is_not_there_is_waited_for_as_long_as_asked_and_it
 
 async def test_a_wrong_code_is_told_at_once(fleet: places.Fleet) -> None:
     found = Invitation(id="x", secret="s", url=fleet.url)
-    with pytest.raises(Denied, match="this code was used already or its time is up") as refused:
+    with pytest.raises(Denied, match="this code was already used or has expired") as refused:
         await membership._ask_in(found, "", 60.0)
     assert refused.value.hint == "`treadle fleet invite` makes another"
 

@@ -18,7 +18,7 @@ SHOWN = """async () => (await (await navigator.serviceWorker.ready).getNotificat
 async def test_a_question_is_one_notification_until_it_was_answered_elsewhere(alone: Web, open_page: Open) -> None:
     page = await open_page(alone, "settings", permissions=["notifications"])
     await expect(page.get_by_role("heading", name="Notifications")).to_be_visible()
-    await expect(page.get_by_role("button", name="Tell this device")).to_be_visible()
+    await expect(page.get_by_role("button", name="Notify this device")).to_be_visible()
     await page.evaluate("async () => { await navigator.serviceWorker.register('/sw.js'); }")
     session = await page.context.new_cdp_session(page)
     registered: asyncio.Future[str] = asyncio.get_running_loop().create_future()

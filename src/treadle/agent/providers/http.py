@@ -364,7 +364,7 @@ class ServiceClient:
     def __init__(self, endpoint: Endpoint, headers: Mapping[str, str]) -> None:
         if not (endpoint.key.isascii() and endpoint.key.isprintable()):
             what = endpoint.key_variable or "the API key"
-            raise ConfigError(f"{what} has characters that no key has", hint="was it copied whole and alone?")
+            raise ConfigError(f"{what} has characters that no key has", hint="copy exactly the key")
         from treadle.io.http import HttpClient
 
         self._endpoint = endpoint

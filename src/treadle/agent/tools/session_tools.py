@@ -40,7 +40,7 @@ class AskUser:
         if answer.decision == "deny":
             raise ToolError(
                 f"no answer: {answer.text or 'no one answered'}",
-                hint="decide yourself where that is safe, and say what you assumed",
+                hint="decide yourself if that is safe, and state your assumptions",
             )
         return answer.text or "yes"
 

@@ -24,7 +24,7 @@ def touched(command: str, cwd: str) -> str:
     parts += [f"names {_listed(named)}"] if named else []
     if not script.understood:
         parts.append(f"not all of it can be understood: {script.why}")
-    return "; ".join(parts) or "names no file that exists here"
+    return "; ".join(parts) or "Files: none named"
 
 
 def _is_there(word: str, cwd: str) -> bool:
@@ -150,4 +150,4 @@ def confinement_words(confined: str) -> tuple[str, str]:
     """The style and the text that say how a command would be confined."""
     if confined:
         return "green", f"confined {confined}"
-    return "yellow", "not confined: it can do anything that you can"
+    return "yellow", "not sandboxed: runs with your full permissions"

@@ -79,7 +79,7 @@ def save_image() -> str:
             file = os.path.join(folder, time.strftime("%Y%m%d-%H%M%S") + f"-{os.urandom(2).hex()}.png")
             write_atomic(file, found.stdout)
             return file
-    raise NotFound("there is no image in the clipboard")
+    raise NotFound("the clipboard contains no image")
 
 
 # What Tab offers: slash commands and their arguments at the start of the line, files after an @.

@@ -44,7 +44,7 @@ def _show_hits(found: dict[str, Any]) -> None:
     if total > len(hits):
         click.echo(f"{total} texts match; these are the best of each order", err=True)
     elif not hits:
-        click.echo("Nothing that was said, run or touched matches.", err=True)
+        click.echo("No matches in messages, commands or files.", err=True)
 
 
 @fleet_command("search", _show_hits)

@@ -303,7 +303,7 @@ class CodexSession(DrivenSession):
         if start.resume is None:
             return await self._rpc.call("thread/start", {**params, "ephemeral": not start.persist})
         if not start.persist:
-            raise Unsupported("codex keeps a session that goes on, and its copies", hint="leave out that it keeps none")
+            raise Unsupported("codex always saves a resumed or forked session", hint="drop --no-session-persistence")
         id = start.resume or await self._newest()
         if start.fork:
             return await self._rpc.call("thread/fork", {**params, "threadId": id})

@@ -285,7 +285,7 @@ def _options(spec: SessionSpec) -> list[str]:
     start = spec.start
     if start.resume is not None:
         if not start.persist:
-            raise Unsupported("pi keeps a session that goes on", hint="leave out that it keeps none")
+            raise Unsupported("pi always saves a resumed session", hint="drop --no-session-persistence")
         if start.resume == "" and start.fork:
             raise Unsupported("pi can copy only a session that is named by its id", hint="--resume ID --fork-session")
         if start.resume == "":

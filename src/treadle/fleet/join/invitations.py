@@ -93,7 +93,7 @@ def read(code: str) -> Invitation:
         return msgspec.json.decode(data, type=Invitation)
     except (ValueError, AttributeError, msgspec.MsgspecError):
         hint = "copy the whole code that `treadle fleet invite` printed"
-        raise ConfigError("this is no invitation", hint=hint) from None
+        raise ConfigError("this is not an invitation code", hint=hint) from None
 
 
 # The invitations that the engine's machine stores.
@@ -127,7 +127,7 @@ def enrol(id: str) -> Credentials:
     with places.changing():
         found = _open().get(id)
         if found is None or found.used or found.until < time.time():
-            raise Denied("this code was used already or its time is up", hint="`treadle fleet invite` makes another")
+            raise Denied("this code was already used or has expired", hint="`treadle fleet invite` makes another")
         fleet = places.load()
         role = f"worker:{found.name}"
         _keep({**_open(), id: replace(found, used=True)})

@@ -95,7 +95,7 @@ async def _reached(asking: places.Fleet, role: str, patience: float) -> Bus:
             return await Bus.connect(asking.address(role), name="treadle fleet join", lasting=False)
         except Denied:
             hint = "`treadle fleet invite` makes another"
-            raise Denied("this code was used already or its time is up", hint=hint) from None
+            raise Denied("this code was already used or has expired", hint=hint) from None
         except Unreachable:
             if time.monotonic() > deadline:
                 raise

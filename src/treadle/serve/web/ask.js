@@ -50,30 +50,30 @@ export function showAsk(where, detail) {
     ask.why && ask.why !== ask.command ? el("p", { class: "small" }, ask.why) : null,
     ask.command ? el("pre", { class: "command", tabindex: "0", "aria-label": "Command" }, ask.command) : null,
     ask.options?.length ? el("ul", null, ask.options.map((/** @type {string} */ option) => el("li", null, option))) : null,
-    ask.diff ? el("pre", { class: "command diff", tabindex: "0", "aria-label": "What it would change" }, changedLines(ask.diff)) : null,
-    !ask.command && !ask.diff && ask.args ? el("pre", { class: "command", tabindex: "0", "aria-label": "What it was given" }, JSON.stringify(ask.args, null, 2)) : null,
+    ask.diff ? el("pre", { class: "command diff", tabindex: "0", "aria-label": "Proposed change" }, changedLines(ask.diff)) : null,
+    !ask.command && !ask.diff && ask.args ? el("pre", { class: "command", tabindex: "0", "aria-label": "Input" }, JSON.stringify(ask.args, null, 2)) : null,
     touches(ask),
     el("p", { class: "deadline" }, "Answer within ", el("age-of", { at: ask.deadline, as: "left" }), ` (until ${stamp(ask.deadline)}); without one: `, el("b", null, ask.default)),
     given ? answered(detail, given) : answers(ask)));
 }
 
 /** @param {any} ask what is to be decided, in plain words */
-export const wordsOf = (ask) => ask.headline || ask.text || "It wants to know something.";
+export const wordsOf = (ask) => ask.headline || ask.text || "The agent has a question.";
 
 /** @param {string} diff */
 const changedLines = (diff) => diff.split("\n").map((line) => el("span", { class: line[0] === "+" ? "add" : line[0] === "-" ? "del" : "" }, `${line}\n`));
 
 /** No one knows how outside agents confine what they run, unless they say it. @param {any} ask */
-const confinement = (ask) => ask.confined ? ask.confined : ask.confined === "" ? "not at all: it can do all that you can" : ask.mode ? `as the mode ${ask.mode} says` : "not told";
+const confinement = (ask) => ask.confined ? ask.confined : ask.confined === "" ? "none: runs with your full permissions" : ask.mode ? `as the mode ${ask.mode} says` : "unknown";
 
 /** @param {any} ask */
 function touches(ask) {
   const out = outside(ask), warnings = risks(ask);
   const rows = [
     ["Tool", `${ask.tool ?? "unknown"} (${ask.tool_kind ?? "unknown"})`],
-    ["Touches", ask.paths?.length ? ask.paths.map((/** @type {string} */ path) => `${path}${out.includes(path) ? " (outside its claim)" : ""}`).join("\n") : ask.command ? "not told before it runs" : "nothing that is told"],
+    ["Files", ask.paths?.length ? ask.paths.map((/** @type {string} */ path) => `${path}${out.includes(path) ? " (outside its claim)" : ""}`).join("\n") : ask.command ? "unknown" : "unknown"],
     ["Claims", ask.claims?.length ? ask.claims.join("\n") : "none"],
-    ["Confined", confinement(ask)],
+    ["Sandbox", confinement(ask)],
   ];
   return [
     warnings.length ? el("p", { class: "warning" }, el("i", { "aria-hidden": "true" }, "⚠ "), `It ${warnings.join(", ")}.`) : null,

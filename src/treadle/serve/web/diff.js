@@ -49,7 +49,7 @@ export function showChanges(where, detail) {
     if (!patch) { fill(files, el("p", { class: "empty" }, ["done", "failed", "cancelled"].includes(now.order.state) ? "It has left no changes." : "There is nothing to review yet: the changes come when it ends.")); return; }
     if (shown === patch) return;
     shown = patch;
-    fill(files, el("p", { class: "empty" }, "The changes are being read…"));
+    fill(files, el("p", { class: "empty" }, "Loading the changes…"));
     try {
       changes = await get(`/orders/${id}/changes`);
       draw();
@@ -173,7 +173,7 @@ export function showChanges(where, detail) {
     const result = detail.order.result ?? {};
     if (result.merged) return `Landed as ${oneLine(result.merged).slice(0, 12)}.`;
     if (result.not_landed) return `Did not land: ${oneLine(result.not_landed)}.`;
-    if (result.discarded) return "Thrown away.";
+    if (result.discarded) return "Discarded.";
     const checked = result.verified === true ? "verified" : result.verified === false ? "its check failed" : "not verified";
     return result.patch ? `${oneLine(result.stat) || `${result.files ?? "?"} files`}; ${checked}.` : "";
   }

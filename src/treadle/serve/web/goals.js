@@ -34,7 +34,7 @@ function steering(where, line, act) {
   /** @param {string} label @param {string} path @param {(text: string) => any} given @param {string} [kind] */
   const button = (label, path, given, kind = "quiet") => el("button", { type: "button", class: kind, onclick: async () => { if (await act(`${at}/${path}`, given(words.value))) words.value = ""; } }, label);
   const why = (/** @type {string} */ text) => ({ why: text });
-  fill(where, el("section", { class: "steer", "aria-label": "Steer it" }, el("h3", null, "Steer it"), words,
+  fill(where, el("section", { class: "steer", "aria-label": "Control" }, el("h3", null, "Control"), words,
     el("p", null, button("Tell all agents", "say", (text) => ({ text })), " ", line.state === "paused" ? button("Resume", "resume", () => undefined) : button("Pause", "pause", why), " ", button("Stop", "stop", why, "deny")),
     el("p", { class: "small" }, "What you write is told to the agents, or kept as the reason. Stop cancels what is at work; what has landed stays.")));
 }

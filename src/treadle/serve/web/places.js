@@ -42,7 +42,7 @@ const meter = (share, words) => el("span", { class: "machine" }, el("meter", { m
 
 /** @param {any[]} value */
 function claims(value) {
-  if (!value.length) return el("p", { class: "empty" }, "No order claims files now.");
+  if (!value.length) return el("p", { class: "empty" }, "No files are claimed.");
   return table(["Files", "Order", "Repository", "State", "Waits for"], value.map((claim) => [claim.claims.join("\n"), el("a", { href: `#/order/${claim.order}` }, oneLine(claim.title)), claim.place, claim.state, claim.waits_for ? [el("a", { href: `#/order/${claim.waits_for}` }, claim.waits_for), ` ${oneLine(claim.text)}`] : claim.state === "queued" ? "its turn" : "holds them"]));
 }
 
@@ -53,10 +53,10 @@ function money(value, tried) {
   return [
     table(["Budget", "Spent", "Of", "Tokens", "Of", "Price unknown"], Object.entries(control.budgets ?? {}).map(([scope, budget]) => [scope, `$${(budget.spent_usd ?? 0).toFixed(2)}`, budget.usd ? `$${budget.usd.toFixed(2)}` : "no limit", short(budget.spent_tokens ?? 0), budget.tokens ? short(budget.tokens) : "no limit", short(budget.unpriced_tokens ?? 0)])),
     link.right === "all" ? el("form", { class: "bar", onsubmit: (/** @type {Event} */ event) => { event.preventDefault(); tried(() => change("/budgets", { scope: "fleet", usd: Number(usd.value) || null })); } }, usd, el("button", null, "Set the fleet's budget")) : null,
-    el("h2", null, "Money, hour by hour, and all in all"), lines(spent, (/** @type {any} */ each) => each.usd, (/** @type {number} */ sum) => `$${sum.toFixed(2)}`),
+    el("h2", null, "Cost per hour and in total"), lines(spent, (/** @type {any} */ each) => each.usd, (/** @type {number} */ sum) => `$${sum.toFixed(2)}`),
     el("h2", null, "Tokens by the hour"), bars(spent, (/** @type {any} */ each) => each.tokens, short),
     Object.keys(control.pauses ?? {}).length ? [el("h2", null, "Paused"), table(["Scope", "By", "Why", "Action"], Object.entries(control.pauses).map(([scope, note]) => [scope, note.by, note.what ?? "", link.right === "all" ? el("button", { type: "button", class: "quiet", onclick: () => tried(() => post("/resume", { scope })) }, "Resume") : ""]))] : null,
-    Object.keys(control.parks ?? {}).length ? [el("h2", null, "At their rate limit"), table(["Account", "Until", "Why"], Object.entries(control.parks).map(([name, park]) => [name, clock(park.until), park.why ?? ""]))] : null,
+    Object.keys(control.parks ?? {}).length ? [el("h2", null, "Rate-limited accounts"), table(["Account", "Until", "Why"], Object.entries(control.parks).map(([name, park]) => [name, clock(park.until), park.why ?? ""]))] : null,
   ];
 }
 

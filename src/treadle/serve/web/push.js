@@ -20,8 +20,8 @@ export async function showPush(where) {
   const button = (words, work) => el("button", { type: "button", onclick: async () => { try { await work(); await showPush(where); } catch (error) { fill(problem, /** @type {Error} */ (error).message); } } }, words);
   try {
     const { key, on } = await get("/push");
-    fill(where, title, on ? el("p", { class: "small" }, "This device is told of what needs you, also while the page is closed.") : el("p", { class: "small" }, "Be told of questions, failures and finished work, also while the page is closed."),
-      on ? button("Stop", turnOff) : button("Tell this device", () => turnOn(key)), problem);
+    fill(where, title, on ? el("p", { class: "small" }, "This device is told of what needs you, also while the page is closed.") : el("p", { class: "small" }, "Get notifications of questions, failures and finished work, also while the page is closed."),
+      on ? button("Stop", turnOff) : button("Notify this device", () => turnOn(key)), problem);
   } catch (error) { fill(where, title, problem); fill(problem, /** @type {Error} */ (error).message); }
 }
 

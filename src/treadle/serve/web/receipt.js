@@ -7,7 +7,7 @@ import { clock, short, span, stamp } from "./words.js";
 /** @param {HTMLElement} where @param {any} detail */
 export function showReceipt(where, detail) {
   const receipt = detail.receipt;
-  if (!receipt) return fill(where, el("p", { class: "empty" }, "There is no receipt yet: it is written once, when the order ends."));
+  if (!receipt) return fill(where, el("p", { class: "empty" }, "No receipt yet. It is written when the order ends."));
   const result = receipt.result ?? {}, run = receipt.run ?? {};
   const claimed = run.trace?.length ? run.trace.findLast?.((/** @type {any} */ each) => each.text)?.text : result.says;
   fill(where,

@@ -24,7 +24,7 @@ export function showRun(where, detail) {
   let count = 0, lastTime = 0, error = detail.first_error;
   /** @type {any} */
   let streaming = null;
-  fill(empty, "Its events are being read…");
+  fill(empty, "Loading the events…");
 
   const stop = follow(topic, (message) => {
     if (message.error) { fill(empty, message.error.message); return; }
@@ -42,7 +42,7 @@ export function showRun(where, detail) {
     older.hidden = !before;
     wrong.hidden = !error;
     setText(total, count ? `${count} events` : "");
-    fill(empty, list.childElementCount ? null : "Nothing has happened in it yet.");
+    fill(empty, list.childElementCount ? null : "No events yet.");
   }
 
   async function loadOlder() {

@@ -39,7 +39,7 @@ export function show(where, { query }) {
     try {
       const found = await get(`/search?q=${encodeURIComponent(words)}`);
       if (mine !== asked) return;
-      fill(count, found.total ? `${found.total} texts match` : "Nothing that was said, run or touched matches.");
+      fill(count, found.total ? `${found.total} texts match` : "No matches in messages, commands or files.");
       list.append(...found.hits.map((/** @type {any} */ hit) => el("li", null, el("a", { href: `#/order/${hit.order}` }, el("span", { class: "small" }, `${hit.kind} · ${oneLine(hit.title)} · ${hit.state}`), el("div", null, ...marked(hit.text))))));
     } catch (error) { if (mine === asked) fill(count, /** @type {Error} */ (error).message); }
   }

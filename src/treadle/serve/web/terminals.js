@@ -140,11 +140,11 @@ function showOne(where, id, title) {
       first = page.first;
       earlier.disabled = !first;
     } catch (error) { fill(problem, /** @type {Error} */ (error).message); }
-  } }, "What scrolled away");
+  } }, "History");
   const take = el("button", { type: "button", class: "quiet", onclick: async () => {
     const cols = Math.max(20, Math.min(300, Math.floor(where.clientWidth / (screen.wide ?? 8.4)) - 2)), rows = Math.max(10, Math.min(100, Math.floor((innerHeight - 220) / (screen.high ?? 18))));
     try { await post(`/terminals/${id}/size`, { cols, rows, take: true }); } catch (error) { fill(problem, /** @type {Error} */ (error).message); }
-  } }, "Take the size");
+  } }, "Fit to window");
   const share = el("button", { type: "button", class: "quiet", onclick: async () => {
     try { const made = await post(`/terminals/${id}/share`); fill(problem, "Who opens this link may watch, for an hour: ", el("code", null, made.url)); } catch (error) { fill(problem, /** @type {Error} */ (error).message); }
   } }, "Share");
