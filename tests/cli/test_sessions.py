@@ -61,8 +61,8 @@ def test_the_form_of_an_export_follows_the_files_name(kept: str, tmp_path: Path)
         assert result.exit_code == 0 and (tmp_path / name).read_text().startswith(begin)
     assert (tmp_path / "x.md").stat().st_mode & 0o777 == 0o600
     assert CliRunner().invoke(sessions, ["export", kept]).output.startswith("# mine")
-    forced = CliRunner().invoke(sessions, ["export", kept, "--format", "json", "--output", str(tmp_path / "y.md")])
-    assert forced.output == "" and json.loads((tmp_path / "y.md").read_text())["messages"]
+    forced = CliRunner().invoke(sessions, ["export", kept, "--format", "atif", "--output", str(tmp_path / "y.md")])
+    assert forced.output == "" and json.loads((tmp_path / "y.md").read_text())["steps"]
 
 
 def test_named_sessions_are_removed_at_once(kept: str) -> None:

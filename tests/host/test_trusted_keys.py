@@ -64,7 +64,7 @@ NOT_KEYS = ["short", "c2hvcnQ=", f"*{ONE.public_key}", ONE.public_key[:-4], f"{O
 
 @pytest.mark.parametrize("public", NOT_KEYS)
 def test_what_is_no_key_is_refused_on_the_command_line_too(public: str) -> None:
-    with pytest.raises(ConfigError, match="--key: .* is no public key"):
+    with pytest.raises(ConfigError, match="--key: .* is not a public key"):
         trusted_keys(public)
 
 
@@ -75,7 +75,7 @@ def test_what_is_no_list_of_keys_is_named(tmp_path: Path, text: str) -> None:
     (tmp_path / "keys").write_text(text)
     listed = "colour" not in text and "[[key]]" in text
     said = (
-        ": '.* is no public key .treadle receipt key prints yours" if listed else " is no list of keys: .*receipts.md"
+        ": '.* is not a public key .treadle receipt key prints yours" if listed else " is not a list of keys: .*receipts.md"
     )
     with pytest.raises(ConfigError, match=f"{tmp_path}/keys{said}"):
         trusted_keys(path=str(tmp_path / "keys"))

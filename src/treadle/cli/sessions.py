@@ -159,8 +159,8 @@ def show(wanted: str, tools: bool, as_json: bool) -> None:
 )
 @click.option("-o", "--output", type=click.Path(dir_okay=False), help="Write to this file instead of standard output.")
 def export(wanted: str, form: str | None, output: str | None) -> None:
-    """Export a session as Markdown, as ATIF (the trajectory JSON of Harbor and Phoenix), or as the text that hands it over
-    to another agent (also AGENT:ID).
+    """Export a session as Markdown, as ATIF (the trajectory JSON of Harbor and Phoenix), or as the text with which
+    another agent takes it over (also of AGENT:ID).
 
     \b
     treadle sessions export 7c5 -o talk.md
