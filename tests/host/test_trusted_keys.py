@@ -75,7 +75,9 @@ def test_what_is_no_list_of_keys_is_named(tmp_path: Path, text: str) -> None:
     (tmp_path / "keys").write_text(text)
     listed = "colour" not in text and "[[key]]" in text
     said = (
-        ": '.* is not a public key .treadle receipt key prints yours" if listed else " is not a list of keys: .*receipts.md"
+        ": '.* is not a public key .treadle receipt key prints yours"
+        if listed
+        else " is not a list of keys: .*receipts.md"
     )
     with pytest.raises(ConfigError, match=f"{tmp_path}/keys{said}"):
         trusted_keys(path=str(tmp_path / "keys"))
