@@ -204,7 +204,7 @@ async def test_a_judge_that_lives_in_this_process_cannot_be_left_behind(opened: 
     for guards in (Guards(judge=lambda access: Decision(verdict="allow")), Guards(writing=writing_freely)):
         session = await opened(SCRIPT, guards=guards)
         shown = await ran(session, 'agent parallel --detach a:"count"', ok=False)
-        assert "cannot be detached" in shown and "leave out --detach" in shown
+        assert "--detach does not work in this session" in shown and "leave out --detach" in shown
 
 
 async def test_what_was_given_in_the_environment_is_used_and_not_written_down(opened: Opened, work: Path) -> None:

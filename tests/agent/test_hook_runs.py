@@ -74,7 +74,7 @@ async def test_a_hook_whose_failure_must_block_blocks(tmp_path: Path) -> None:
     [
         ('{"ok": true, "reason": "fine"}', None),
         ('```json\n{"ok": false, "reason": "not so"}\n```', "not so"),
-        ("well", "got no yes or no"),
+        ("well", "got neither yes nor no"),
     ],
 )
 async def test_a_question_to_a_model_decides(tmp_path: Path, answer: str, blocked: str | None) -> None:

@@ -65,7 +65,7 @@ def test_options_are_those_of_the_command(complete: Complete) -> None:
 
 
 def test_values_are_offered_where_they_are_known(complete: Complete) -> None:
-    assert sorted(complete("treadle", "sessions", "export", "--format", "")) == ["json", "markdown"]
+    assert sorted(complete("treadle", "sessions", "export", "--format", "")) == ["atif", "handover", "markdown"]
     assert "claude" in complete("treadle", "--agent", "cl")
 
 
@@ -90,7 +90,7 @@ def test_zsh_completes_with_descriptions(scripts: Path, tmp_path: Path, state_ho
     with ChatTerminal([zsh, "-i"], tmp_path, env) as terminal:
         terminal.until("ready\n")
         terminal.keys("treadle se\t")
-        terminal.until("(?s)sessions +-- Saved sessions.*send +-- Type into a terminal")
+        terminal.until("(?s)sessions +-- List, show, export.*send +-- Type into a terminal")
         terminal.keys("ssions export --for\tma\t")
         terminal.until("treadle sessions export --format markdown")
         terminal.keys("\x15treadle docs one\t")

@@ -121,7 +121,7 @@ def test_a_receipt_is_exported_for_who_signs_it(store: ReceiptStore, tmp_path: P
     assert statement["predicate"]["meta"]["run_id"] == FIRST, "a run that made nothing has no provenance"
     (predicate,) = map(json.loads, run("export", FIRST, "--form", "predicate", "--only", "receipt").splitlines())
     assert predicate == statement["predicate"]
-    with pytest.raises(ConfigError, match="does not say what the run has made"):
+    with pytest.raises(ConfigError, match="does not name the run's result"):
         run("export", FIRST, "--form", "statement", "--only", "provenance")
     public = run("keygen").strip()
     assert run("key").strip() == public

@@ -401,7 +401,7 @@ async def test_questions_are_listed_by_deadline_answered_once_and_answers_withdr
     await bus.put(f"taken.soon.1.{entry.revision}", encode(TakenRecord(by="n1")))
     with pytest.raises(LocalError, match="the answer to soon.1 was taken by the runner") as taken:
         await client.withdraw(bus, "soon", 1)
-    assert taken.value.hint == "send a message to it, or cancel"
+    assert taken.value.hint == "say something to it, or cancel"
 
 
 async def test_messages_are_numbered_changed_and_taken_back_until_they_are_delivered(bus: Bus) -> None:

@@ -85,6 +85,9 @@ async def hello(scope: Any, receive: Any, send: Any) -> None:
     await PlainTextResponse("hello")(scope, receive, send)
 
 
+hello.message_max = 65536  # type: ignore[attr-defined]
+
+
 async def test_a_server_answers_inside_its_block_and_is_closed_with_its_socket_after_it() -> None:
     given, listening = Served(hello), Listening(port=0)
     async with asyncio.timeout(60), served(given, listening) as serving:

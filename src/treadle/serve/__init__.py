@@ -20,7 +20,7 @@ Promises, and who keeps each:
     No request is served before host, origin, token, size and rate were checked.                gate
     A cookie alone opens nothing: other ports of the machine get it too.                        tokens
     A device's secret is stored as a hash; a link's code works once.                            tokens
-    The OpenAPI document and the checks come from one table.                                    api/calls, api/openapi
+    The OpenAPI document and the checks come from one table.                                    api/calls, server
     A slow watcher misses states in between and delays no one.                                  live/socket
     Every error is a problem as RFC 9457 has it.                                                envelope
     Code that an agent wrote is coloured in a process that is ended if it takes too long.       colours

@@ -117,12 +117,12 @@ class BoundedConnection(H11Protocol):
         self._check_later()
 
 
-def make_config(gate: Gate, listening: Listening) -> uvicorn.Config:
+def make_config(app: Any, listening: Listening, message_max: int = 64 * 1024) -> uvicorn.Config:
     config = uvicorn.Config(
-        gate,
+        app,
         http=BoundedConnection,
         ws="websockets-sansio",
-        ws_max_size=gate.message_max,
+        ws_max_size=message_max,
         ws_per_message_deflate=False,  # its memory for each tab would exceed everything else here
         ws_ping_interval=20.0,
         ws_ping_timeout=20.0,
@@ -231,7 +231,7 @@ class WebServer:
             Route("/healthz", health),
             Route("/readyz", ready),
             Route("/metrics", figures),
-            Route("/json", described),
+            Route("/openapi.json", described),
             Route("/ca", partial(explain, self._authority)),
             Route("/ca.crt", partial(download, self._authority)),
             Route("/login", sign_in, methods=["POST"]),
@@ -277,7 +277,7 @@ async def run(
 ) -> int:
     """Serve until cancelled or told to stop by a signal, which is returned."""
     logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
-    config = make_config(server.gate, listening)
+    config = make_config(server.gate, listening, server.gate.message_max)
     uvicorn_server = SignalledServer(config, heeds_signals=heeds_signals)
     await server.start()
     serving = asyncio.create_task(uvicorn_server.serve([listening.socket]))

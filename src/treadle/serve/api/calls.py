@@ -103,7 +103,7 @@ class ApiCall:
 
 
 TABLE: list[ApiCall] = []
-"""The calls of the modules imported so far; importing `openapi` brings all of them."""
+"""The calls of the modules imported so far; importing `serve.server` brings all of them."""
 
 
 def call(
