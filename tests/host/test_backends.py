@@ -142,7 +142,7 @@ async def test_a_backend_is_chosen_by_asking_them_all() -> None:
         await select(known, need("vision"))
     alone = Known(backends={"dead": known.backends["dead"]})
     assert await select(alone, Requirements(required=[])) == alone.backends["dead"], "the only one is not asked"
-    with pytest.raises(ConfigError, match="none is named .name one with --backend: dead, good, native"):
+    with pytest.raises(ConfigError, match="none was chosen .name one with --backend: dead, good, native"):
         await select(known, Requirements(required=[]))
     assert (await select(Known(backends=known.backends, default="good"), Requirements(required=[]))).name == "good"
 

@@ -153,7 +153,7 @@ def test_a_stock_verifier_refuses_what_was_changed_or_signed_by_another() -> Non
 def test_what_nothing_vouches_for_has_no_statement() -> None:
     with pytest.raises(ValueError, match="no hash"):
         statement(replace(SAMPLE_RECEIPT, receipt_sha256=None))
-    with pytest.raises(ValueError, match="what the run has made"):
+    with pytest.raises(ValueError, match="does not name the run's result"):
         provenance(replace(SAMPLE_RECEIPT, usage_raw={}))
     with pytest.raises(ValueError, match="the run is partial, and provenance is for what is complete"):
         provenance(replace(kept(), outcome="partial"))

@@ -42,7 +42,7 @@ def tag(kind: Any) -> str:
 
 
 def section(title: str) -> str:
-    found = re.search(rf"^### {title}\n(.*?)(?=^##)", PAGE, re.DOTALL | re.MULTILINE)
+    found = re.search(rf"^### (?:\w+, )*{title}(?:, \w+)*\n(.*?)(?=^##)", PAGE, re.DOTALL | re.MULTILINE)
     assert found, f"there is no section {title!r}"
     return found[1]
 
@@ -68,10 +68,9 @@ def test_every_event_is_documented_with_its_fields(kind: Any) -> None:
         assert f"`{field.name}`" in row[1], f"{tag(kind)}.{field.name}"
 
 
-def test_every_extension_is_named_on_both_pages() -> None:
-    versions = (Path(__file__).parents[2] / "docs" / "reference" / "worker-compatibility.md").read_text()
+def test_every_extension_is_named() -> None:
     for name in EXTENSIONS:
-        assert f"`{name}`" in versions and (f"`config.{name}`" in PAGE or f"`{name}`" in PAGE), name
+        assert f"`config.{name}`" in PAGE or f"`{name}`" in PAGE, name
 
 
 @pytest.mark.parametrize("kind", [*REQUESTS, *RESPONSES, *EVENTS], ids=tag)

@@ -106,7 +106,7 @@ def test_at_login_a_unit_starts_what_was_there(running: None, tmp_path: Path, mo
     starts, stops = (shlex.split(line.partition("=")[2]) for line in text.splitlines() if line.startswith("ExecSt"))
     assert starts[-2:] == ["up", "--no-page"] and f'"TREADLE_HOME={os.environ["TREADLE_HOME"]}"' in text
     assert "web page" in subprocess.run([*starts[:-1], "--help"], capture_output=True, text=True).stdout
-    assert "in order" in subprocess.run([*stops, "--help"], capture_output=True, text=True).stdout
+    assert "Stop the fleet" in subprocess.run([*stops, "--help"], capture_output=True, text=True).stdout
 
 
 @pytest.mark.slow
