@@ -89,9 +89,9 @@ def test_added_directories_and_named_paths_are_inside(repo: Path) -> None:
     assert guard(repo, "yolo")(outside).verdict == "allow"
 
 
-def test_what_an_unknown_tool_names_to_be_written_is_judged_as_a_write(repo: Path) -> None:
+def test_what_an_unknown_tool_names_to_be_written_is_judged_as_a_write_and_an_answer_is_not(repo: Path) -> None:
     judge = guard(repo, "yolo", deny=("Write(src/**)",))
-    for name, verdict in (("reformat", "deny"), ("get_symbols", "allow")):
+    for name, verdict in (("reformat", "deny"), ("get_symbols", "allow"), ("give_answer", "allow")):
         args = {"files": [{"pathInProject": str(repo / "src" / "a")}]}
         assert judge(Access(tool=f"mcp__ide__{name}", kind="other", args=args)).verdict == verdict
 

@@ -30,7 +30,16 @@ _NOUNS = set(
     "git log status web notebook project in of for by with".split()
 )
 """A tool that has only such words in its name, and one that reads, is a reader; all else is taken for a writer."""
-_LEDGER = {"make_claim", "release_claim", "append_decision", "raise_conflict_pr", "post_message", "set_fact", "brief"}
+_LEDGER = {
+    "make_claim",
+    "release_claim",
+    "append_decision",
+    "raise_conflict_pr",
+    "post_message",
+    "set_fact",
+    "brief",
+    "give_answer",
+}
 """Tools of ours that name files and change none."""
 _WRITES = {
     *("write", "edit", "multiedit", "notebookedit", "create", "write_file", "replace", "edit_file", "notebook_edit"),
