@@ -39,7 +39,6 @@ LOOKS = (
     "goal show GOAL",
     "goal explain GOAL",
     "goal report GOAL",
-    "top --json",
 )
 
 
