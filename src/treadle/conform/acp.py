@@ -167,7 +167,10 @@ async def _(peer: LinePeer) -> str:
     server = {"name": "conform", "command": sys.executable, "args": ["-c", SERVER, "pelican"]}
     named = {"cwd": peer.cwd, "mcpServers": [{**server, "env": [{"name": "CONFORM", "value": "heron"}]}]}
     caller, _ident = await session(peer)
-    ident = (await caller.result("session/new", named))["sessionId"]
+    opened = await caller.call("session/new", named)
+    if "error" in opened:
+        raise Untried(f"it takes no MCP servers: {shown(opened['error'])}")
+    ident = opened["result"]["sessionId"]
     for _ in range(2):  # a server may be started beside the first prompt
         await answered(caller, ident)
     if not peer.model.asked:

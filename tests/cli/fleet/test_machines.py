@@ -147,7 +147,7 @@ def test_a_second_machine_joins_with_a_code_and_takes_what_asks_for_it(
         while "second  gone" not in fleet("nodes"):
             assert time.monotonic() < deadline
 
-    assert "no invitation" in fleet("join", "nonsense", code=1)
+    assert "not an invitation code" in fleet("join", "nonsense", code=1)
     joined = json.loads(elsewhere("join", "-", "--label", "far", "--json", stdin=code))
     assert joined == {"node": "second", "kept_by": "the keeper"}
     try:

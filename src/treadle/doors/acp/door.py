@@ -297,8 +297,9 @@ class Served:
         mode = next((known for known in MODES if known == name), None)
         if mode is None:
             raise Fault(INVALID_PARAMS, f"there is no mode {name!r}", {"modes": list(MODES)})
-        await self.session.configure(Change(mode=mode))
-        self.mode = mode
+        if mode != self.modes()["currentModeId"]:  # an agent that cannot change it offers the one that it has
+            await self.session.configure(Change(mode=mode))
+            self.mode = mode
 
     # Settings
 
