@@ -23,6 +23,7 @@ def environment(place: Path) -> Path:
     return bins
 
 
+@pytest.mark.timeout(900)  # the whole kit runs in it
 @pytest.mark.slow
 def test_an_agent_of_others_is_installed_allowed_and_used_over_three_doors(tmp_path: Path) -> None:
     bins = environment(tmp_path / "clean")
