@@ -82,10 +82,10 @@ crash-test: setup
 conform: setup
 	@$(BIN)/python -m tests.live.conformance $(PEERS)
 
-# Every field that others' schemas have is judged: CODEX=PROGRAM writes its own, SDK=PYTHON has A2A's.
+# Every field that others' schemas have is judged: CODEX=PROGRAM writes its own, SDK=PYTHON has A2A's, HEDDLE=DIR is its source.
 .PHONY: check-schemas
 check-schemas: setup
-	@CODEX=$(CODEX) SDK=$(SDK) $(BIN)/python -m tests.schemas
+	@CODEX=$(CODEX) SDK=$(SDK) HEDDLE=$(HEDDLE) DRAW=$(or $(DRAW),0) SEED=$(SEED) $(BIN)/python -m tests.schemas
 
 # The real agent programs, fetched once into a cache outside the tree, against the scripted model.
 # By agent and by part, the results of which are merged: make test-agents AGENT=codex,kimi PART=contract.

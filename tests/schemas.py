@@ -2,11 +2,15 @@
 
 Each field of each method that a door serves must have a verdict in `wire/NAME/fields.toml`; one of a newer release that
 has none fails. The schemas of ACP, MCP and Claude's SDK are in their Python packages; that of A2A is in its
-SDK, for which SDK names a Python that has it; Codex, the program that CODEX names, writes its own.
+SDK, for which SDK names a Python that has it; Codex, the program that CODEX names, writes its own. That of the worker
+protocol is heddle's source, the directory that HEDDLE names. DRAW=60 SEED=1 also shows that many fields, drawn at
+random, with their verdicts.
 """
 
 import json
 import os
+import random
+import re
 import subprocess
 import sys
 import tempfile
@@ -46,14 +50,15 @@ def unjudged(protocol: str, published: Fields) -> list[str]:
     ]
 
 
-def _judged(table: FieldTable, method: str, path: str) -> bool:
-    parts = path.split(".")
+def _judged(table: FieldTable, method: str, path: str) -> str:
+    """The verdict that holds for this path; empty: none."""
+    parts, verdict = path.split("."), ""
     for count in range(1, len(parts) + 1):
         place = ".".join(parts[:count])
         verdict = table.verdict(method, place)[0] or table.verdict(method, place.removesuffix("[]"))[0]
         if verdict != "used":
-            return bool(verdict)
-    return True
+            break
+    return verdict
 
 
 def flat(node: Any, definitions: dict[str, Any], path: str = "", seen: tuple[str, ...] = ()) -> Iterator[str]:
@@ -135,16 +140,49 @@ def a2a(python: str) -> Fields:
     return {method: set(paths) for method, paths in json.loads(done.stdout).items()}
 
 
+def heddle(source: str) -> Fields:
+    """The requests, as the types of the Rust source have them."""
+    text = "\n".join(each.read_text() for each in sorted(Path(source, "src").rglob("types.rs")))
+    kinds = {name: body for name, body in re.findall(r"pub struct (\w+) \{(.*?)\n\}", text, re.DOTALL)}
+    requests = re.search(r"pub enum IpcRequest \{(.*?)\n\}", text, re.DOTALL)
+    assert requests is not None
+    found = re.findall(r"\n    (\w+) \{(.*?)\n    \}", requests[1], re.DOTALL)
+    return {kind.lower(): {"type", *_rust(body, kinds)} for kind, body in found}
+
+
+def _rust(body: str, kinds: dict[str, str], path: str = "") -> Iterator[str]:
+    for name, kind in re.findall(r"^ *(?:pub )?(?:r#)?(\w+): (.+?),$", body, re.MULTILINE):
+        yield path + name
+        inner = re.sub(r"\b(?:Option|Box|Vec)<|>", "", kind)
+        yield from _rust(kinds.get(inner, ""), kinds, path + name + "[]" * ("Vec<" in kind) + ".")
+
+
+def draw(published: dict[str, Fields], count: int, seed: str) -> Iterator[str]:
+    """So many fields of the methods that are served, each with its verdict."""
+    every = [
+        (protocol, method, path)
+        for protocol, fields in sorted(published.items())
+        for method in sorted(FieldTable(protocol, 0).methods & fields.keys())
+        for path in sorted(fields[method])
+    ]
+    for protocol, method, path in random.Random(seed).sample(every, min(count, len(every))):
+        yield f"{protocol} {method} {path}: {_judged(FieldTable(protocol, 0), method, path) or 'none'}"
+
+
 def main() -> int:
     published = {"acp": acp(), "mcp": mcp(), "claude": claude()}
     if program := os.environ.get("CODEX"):
         published["codex"] = codex(program)
     if python := os.environ.get("SDK"):
         published["a2a"] = a2a(python)
+    if source := os.environ.get("HEDDLE"):
+        published["worker"] = heddle(source)
     left = [line for protocol, fields in published.items() for line in unjudged(protocol, fields)]
     for protocol, fields in published.items():
         served = [method for method in fields if method in FieldTable(protocol, 0).methods]
         print(f"{protocol}: {sum(len(fields[each]) for each in served)} fields of {len(served)} methods")
+    for line in draw(published, int(os.environ.get("DRAW", 0)), os.environ.get("SEED", "")):
+        print(line)
     print("\n".join(f"no verdict: {line}" for line in left) or "each has its verdict")
     return 1 if left else 0
 

@@ -162,5 +162,8 @@ def test_a_client_is_told_of_changes_that_it_asked_for_and_of_what_is_free_once(
     call(fails_again, "make_claim", surfaces=["docs"], task="T")
     fails(server, "make_claim", surfaces=["docs"], task="T")
     server.handle("logging/setLevel", {"level": "error"})
+    for level in ("loud", None, 3):
+        with pytest.raises(Fault, match="level is one of debug"):
+            server.handle("logging/setLevel", {"level": level})
     call(fails_again, "release_claim")
     assert server.news() == [], "it does not want to be told"

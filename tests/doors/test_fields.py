@@ -14,7 +14,28 @@ from treadle.io.rpc import CallFailed
 from treadle.testing.sessions import ScriptedAgent
 from treadle.wire.common.jsonrpc import Fault
 
-PROTOCOLS = ("acp", "a2a", "claude", "codex", "mcp")
+PROTOCOLS = ("acp", "a2a", "claude", "codex", "mcp", "worker")
+
+HEDDLE = """
+pub struct Run {
+    pub r#mode: Option<String>,
+}
+pub struct InitConfig {
+    #[serde(default)]
+    pub model: String,
+    pub runs: Option<Vec<Run>>,
+}
+pub enum IpcRequest {
+    Init {
+        id: String,
+        config: Box<InitConfig>,
+    },
+    Cancel {
+        id: String,
+        target_id: String,
+    },
+}
+"""
 
 
 @pytest.mark.parametrize("published", [schemas.acp, schemas.mcp, schemas.claude])
@@ -25,6 +46,17 @@ def test_every_field_of_the_installed_schema_has_a_verdict(published: Any) -> No
 def test_a_field_that_no_table_knows_fails_the_check() -> None:
     newer = {"session/new": {"cwd", "mcpServers[].name", "mcpServers[].secretStore", "sandbox"}, "nes/start": {"x"}}
     assert schemas.unjudged("acp", newer) == ["acp session/new mcpServers[].secretStore", "acp session/new sandbox"]
+
+
+def test_the_requests_of_a_worker_are_read_from_the_types_of_heddles_source(tmp_path: Path) -> None:
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src" / "types.rs").write_text(HEDDLE)
+    found = schemas.heddle(str(tmp_path))
+    assert found == {
+        "init": {"type", "id", "config", "config.model", "config.runs", "config.runs[].mode"},
+        "cancel": {"type", "id", "target_id"},
+    }
+    assert schemas.unjudged("worker", found) == ["worker init config.runs", "worker init config.runs[].mode"]
 
 
 def sent(path: str) -> dict[str, Any]:

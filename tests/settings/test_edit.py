@@ -8,7 +8,7 @@ import pytest
 from treadle.errors import ConfigError, StorageError
 from treadle.io.paths import config_file
 from treadle.settings import config
-from treadle.settings.edit import add_allow_rules, choose, keep_agent
+from treadle.settings.edit import add_allow_rules, allow_extension, choose
 
 RULE = "Bash(echo \"a\\b\" > 'c'\n\x7f ü)"
 
@@ -92,24 +92,11 @@ def test_a_choice_of_agent_or_model_replaces_the_last_one_and_nothing_else(tmp_p
     assert path.read_text() == '# mine\nweak_model = "w"\nmodel = "o"\n'
 
 
-def test_an_agent_is_added_and_its_other_settings_stay(tmp_path: Path, state_home: Path) -> None:
-    path = user_says('[agents.other]\nspeaks = "acp"\n')
-    assert keep_agent("mine", {"speaks": "claude", "command": "x", "env": ["A"]}) == str(path)
-    keep_agent("mine", {"command": "y"})
-    agents = config.load(str(tmp_path), {}).settings.agents
-    assert agents == {
-        "other": config.AgentSettings(speaks="acp"),
-        "mine": config.AgentSettings(speaks="claude", command="y", env=("A",)),
-    }
-    assert "[agents]" not in path.read_text()
-
-
-@pytest.mark.parametrize("text", ["agents = 3\n", "[agents]\nmine = 3\n"])
-def test_an_agent_that_is_no_table_is_left_to_the_person(state_home: Path, text: str) -> None:
-    path = user_says(text)
-    with pytest.raises(ConfigError, match=f"agents.mine in {path} is not a table .fix it by hand"):
-        keep_agent("mine", {})
-    assert path.read_text() == text
+def test_a_table_that_is_none_is_left_to_the_person(state_home: Path) -> None:
+    path = user_says("extensions = 3\n")
+    with pytest.raises(ConfigError, match=f"extensions in {path} is not a table .fix it by hand"):
+        allow_extension("other", "1.0")
+    assert path.read_text() == "extensions = 3\n"
 
 
 def test_a_link_to_the_file_stays_a_link(tmp_path: Path, state_home: Path) -> None:

@@ -1,5 +1,5 @@
-"""`treadle agents`: which agents can be put to work here, how, what is lost with each; `add`, `login`, `new`,
-`refresh`; and `treadle extensions`, what other distributions add."""
+"""`treadle agents`: which agents can be put to work here, how, what is lost with each; `login`, `new`; and
+`treadle extensions`, what other distributions add."""
 
 import asyncio
 import math
@@ -10,18 +10,16 @@ import shutil
 import sys
 import time
 from collections.abc import Mapping
-from typing import IO, Any
+from typing import Any
 
 import click
 import msgspec
-from msgspec.structs import replace
 
 from treadle import __version__
 from treadle.agent.session import CAPABILITIES
 from treadle.agents import AGENTS, agent_settings, find_agent, find_card, find_driver
 from treadle.cli.as_json import json_option, show_json
 from treadle.cli.render import printable
-from treadle.drivers import registry
 from treadle.drivers.acp.driver import AcpAgent
 from treadle.drivers.acp.options import SignIn
 from treadle.drivers.agent import DrivenAgent
@@ -40,91 +38,10 @@ from treadle.settings.config import AgentSettings
 from treadle.wire.common.losses import NOTHING, WIRES, Row, rows
 from treadle.workspace.user_repository import UserRepository
 
-# `treadle agents add`, `login` and `refresh`: agents by name from the registry of the Agent Client Protocol.
+# `treadle agents login` and `new`
 
 GREETING_SECONDS = 90.0
 SIGN_IN_SECONDS = 600.0
-
-
-@click.command("add")
-@click.argument("name", required=False)
-@click.option("--version", "version", metavar="VERSION", help="Install this release. Default: the listed one.")
-@json_option
-def add(name: str | None, version: str | None, as_json: bool) -> None:
-    """Install an agent from the registry. Without NAME, list the agents that can be added.
-
-    npm or pip installs the listed version below Treadle's state directory, without running package scripts. Agents
-    without a package are refused. The agent is added to your settings as [agents.NAME]; use it with --agent NAME.
-    """
-    listed = registry.registry()
-    if name is None:
-        _show(listed, as_json)
-        return
-    own = registry.OWN.get(name, name)
-    if own in cards() and not cards()[own].untested:
-        raise ConfigError(f"{own} has a card of its own", hint=f"{cards()[own].install}, then --agent {own}")
-    wanted = listed.find(name)
-    if wanted.source == "download" and own in cards():
-        title = f"{wanted.title} is a download, not a package, so it is not fetched"
-        raise ConfigError(title, hint=f"install it yourself; --agent {own} then finds {cards()[own].program} on PATH")
-    wanted = replace(wanted, version=version) if version else wanted
-    if not as_json and wanted.package:
-        click.echo(f"fetching {wanted.package} {wanted.version} ({wanted.source})...")
-    made = registry.install(wanted)
-    from treadle.settings.edit import keep_agent
-
-    path = keep_agent(name, _settings(wanted, made.command))
-    problem, methods = run_async(_greeted(name))
-    if as_json:
-        found = {"name": name, "version": made.version, "command": made.command, "settings": path, "error": problem}
-        show_json({**found, "sign_in": methods})
-    else:
-        click.echo(f"{name} {made.version} is in {path}")
-        click.echo(printable(f"it does not answer: {problem}" if problem else _answers(name, methods)))
-    if problem:
-        raise SystemExit(1)
-
-
-def _settings(agent: registry.ListedAgent, command: str) -> dict[str, Any]:
-    """What `[agents.NAME]` says: only the command, if a card of ours has the rest."""
-    settings: dict[str, Any] = {"command": shlex.join([command])}
-    if agent.name not in cards():
-        settings |= {"speaks": "acp", "arguments": [*agent.arguments]}
-        settings |= {"writes": [*agent.writes]} if agent.writes else {}
-    return {**settings, "set": agent.sets} if agent.sets else settings
-
-
-def _answers(name: str, methods: tuple[SignIn, ...]) -> str:
-    signing = f"; `treadle agents login {name}` shows how to sign in" if methods else ""
-    return f"it answers{signing}; try: treadle -p --agent {name} 'hello'"
-
-
-async def _greeted(name: str) -> tuple[str, tuple[SignIn, ...]]:
-    """What is wrong with it, and how one can sign in."""
-    agent = find_driver(name, agent_settings())
-    assert isinstance(agent, AcpAgent)
-    try:
-        async with asyncio.timeout(GREETING_SECONDS), agent.greeted() as session:
-            return "", session.methods
-    except TimeoutError:
-        return f"no answer within {GREETING_SECONDS:g} s", ()
-    except TreadleError as error:
-        return str(error), ()
-
-
-def _show(listed: registry.AgentRegistry, as_json: bool) -> None:
-    if as_json:
-        show_json(listed)
-        return
-    click.echo(f"the registry of {listed.date}:")
-    for each in listed.agents:
-        how = "a download: not fetched" if each.source == "download" else f"{each.source} {each.package}"
-        if each.turned:
-            how += f", completed a turn {each.turned}"
-        elif each.package:
-            seen = f"greeted {each.greeted}" if each.greeted else "not tried"
-            how += f", {seen}{': ' if each.untried else ''}{each.untried}"
-        click.echo(printable(f"{each.name:16} {each.version:12} {each.title:18} {how}"))
 
 
 @click.command("login")
@@ -175,18 +92,6 @@ async def _sign_in(agent: AcpAgent, wanted: str | None) -> tuple[SignIn, ...]:
                 raise ConfigError(f"{wanted} is done in a terminal", hint=_sign_in_line(agent.name, agent, method))
             await session.sign_in(wanted)
         return session.methods
-
-
-@click.command("refresh")
-@click.argument("file", type=click.File("rb"))
-@json_option
-def refresh(file: IO[bytes], as_json: bool) -> None:
-    """Update the agent registry from FILE, a published `registry.json`; - reads stdin.
-
-    The registry in this release is a snapshot. Installed agents are not changed.
-    """
-    made = registry.refresh(file.read(), time.strftime("%Y-%m-%d"))
-    show_json(made) if as_json else click.echo(f"{len(made.agents)} agents, of {made.date}")
 
 
 @click.command("new")
@@ -287,8 +192,6 @@ def allow(distribution: str) -> None:
     click.echo(printable(f"{distribution} {found[0].version} may be used ({what}), says {path}"))
 
 
-COMMANDS = (add, login, new, refresh)
-
 SECONDS = 60.0
 WHOLE_SECONDS = 45.0
 AT_ONCE = 3
@@ -332,14 +235,12 @@ class AgentsGroup(click.Group):
 
 @click.group("agents", cls=AgentsGroup)
 def agents() -> None:
-    """List the agents on this machine, add one, or sign in to one.
+    """List the agents on this machine, or sign in to one.
 
     \b
     treadle agents                     list them: version, whether each responds, sign-in
     treadle agents claude              show one agent with its capabilities
-    treadle agents add                 list agents that can be added
-    treadle agents add auggie          install one from its package, at the listed version
-    treadle agents login auggie        list the ways to sign in to it
+    treadle agents login qwen          list the ways to sign in to one
     treadle agents new mine            create the skeleton of an extension with your own agent
     """
 
@@ -605,5 +506,5 @@ async def _played(record: CallReplay) -> tuple[str, str]:
         await session.close()
 
 
-for _command in (*COMMANDS, check):
+for _command in (login, new, check):
     agents.add_command(_command)

@@ -34,6 +34,9 @@ _CLAIM = record({"haid": TEXT, "claimed_surfaces": _TEXTS, "expires_at": TEXT, "
 _CAPSULE = record({"id": TEXT, "source": TEXT, "path": TEXT, "body": TEXT})
 _MESSAGE = record({"ts": TEXT, "to": TEXT, "by": TEXT, "message": record({})})
 
+LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
+"""Of messages in the log: the protocol's, the least first."""
+
 
 class ToolFacts:
     def __init__(
@@ -572,7 +575,9 @@ class Server:
         elif self._notifies() and method == "resources/unsubscribe":
             self._subscribed.pop(str(uri), None)
         elif self._notifies() and method == "logging/setLevel":
-            self._quiet = params.get("level") not in ("debug", "info", "notice")
+            if (level := params.get("level")) not in LEVELS:
+                raise Fault(INVALID_PARAMS, f"level is one of {', '.join(LEVELS)}")
+            self._quiet = LEVELS.index(level) > LEVELS.index("notice")
         else:
             raise Fault(METHOD_NOT_FOUND, f"unknown method: {method}")
         return {}

@@ -7,7 +7,7 @@ The file is theirs: comments, order and everything else stay as they are.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from treadle.errors import ConfigError
@@ -38,30 +38,16 @@ def choose(*, agent: str | None = None, model: str | None = None) -> str:
     return _change(change)
 
 
-def keep_agent(name: str, settings: Mapping[str, Any]) -> str:
-    """Write `[agents.NAME]` with these settings; others of that agent stay. Returns the path of the file."""
-
-    return _update(("agents", name), settings)
-
-
 def allow_extension(distribution: str, version: str) -> str:
     """Let what this distribution adds be used in this version. Returns the path of the file."""
-    return _update(("extensions",), {distribution: version})
-
-
-def _update(keys: tuple[str, ...], settings: Mapping[str, Any]) -> str:
-    """Set these in a table of the file, which is made when it is missing."""
 
     def change(document: TOMLDocument, path: str) -> bool:
         import tomlkit
 
-        table: Any = document
-        for depth, key in enumerate(keys, 1):
-            made = tomlkit.table(is_super_table=depth < len(keys))
-            table = table.setdefault(key, made) if isinstance(table, dict) else None
+        table: Any = document.setdefault("extensions", tomlkit.table())
         if not isinstance(table, dict):
-            raise ConfigError(f"{'.'.join(keys)} in {path} is not a table", hint="fix it by hand")
-        table.update(settings)
+            raise ConfigError(f"extensions in {path} is not a table", hint="fix it by hand")
+        table[distribution] = version
         return True
 
     return _change(change)

@@ -221,10 +221,25 @@ async def test_an_init_that_fails_says_why_and_leaves_no_session() -> None:
     assert lines[3]["type"] == "shutdown_ok"
 
 
-@pytest.mark.parametrize("wrong", [{"max_iterations": 0}, {"capabilities": ["cwd"], "cwd": "not/absolute"}])
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"max_iterations": 0},
+        {"capabilities": ["cwd"], "cwd": "not/absolute"},
+        {"hooks": {"pre_tool": [{"command": "exit 1"}]}},
+    ],
+)
 async def test_an_init_that_asks_for_the_impossible_is_refused(wrong: dict[str, Any]) -> None:
     [line] = await talk(ScriptedAgent(), config(**wrong))
     assert error(line)[:2] == ("1", "protocol_error")
+
+
+async def test_fields_that_nobody_reads_are_named_on_stderr() -> None:
+    async with worker(ScriptedAgent()) as client:
+        about = {"referer": "https://example.com", "title": "t"}
+        client.ask(config(app_attribution=about, routing={"gateway": "g"}, hooks={}), {**SEND, "newField": 1}, SHUTDOWN)
+        assert [line["type"] for line in await client.rest()] == ["init_ok", "event", "result", "shutdown_ok"]
+    assert client.warnings == ["init: not used here: config.routing", "send: not used here: newField"]
 
 
 async def test_a_second_init_is_refused_and_the_first_session_goes_on() -> None:
@@ -366,7 +381,7 @@ async def test_a_slow_reader_holds_the_session_back_and_loses_nothing() -> None:
 
     async def flood(session: ScriptedSession, turn: Turn) -> None:
         nonlocal made
-        for made in range(40_000):
+        for made in range(20_000):
             session.emit(TextDelta(text=str(made)))
             await session.room()
 
@@ -380,8 +395,8 @@ async def test_a_slow_reader_holds_the_session_back_and_loses_nothing() -> None:
         held = made
         client.reading.set()
         lines = await client.rest()
-    assert held < 20_000
-    assert [line["event"]["text"] for line in lines if line["type"] == "event"] == [str(n) for n in range(40_000)]
+    assert held < 15_000, held
+    assert [line["event"]["text"] for line in lines if line["type"] == "event"] == [str(n) for n in range(20_000)]
 
 
 async def test_a_worker_does_not_end_before_a_slow_reader_has_its_last_line() -> None:
@@ -624,16 +639,16 @@ async def test_a_client_that_asks_without_end_and_reads_nothing_is_held_back() -
         client.ask(INIT)
         await client.until("init_ok")
         client.reading.clear()
-        for number in range(200):
+        for number in range(100):
             client.ask(*({"type": "status", "id": f"{number}.{n}"} for n in range(100)))
         for _ in range(500):
             await asyncio.sleep(0)
         unread = client._input.qsize()
-        assert unread > 50
+        assert unread > 10, unread
         client.reading.set()
         client.close()
         lines = await client.rest()
-    assert len(lines) == 20_001
+    assert len(lines) == 10_001
 
 
 async def test_however_many_sends_wait_a_cancel_is_read_and_too_many_are_refused(

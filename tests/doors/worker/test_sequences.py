@@ -169,7 +169,7 @@ async def read_all(client: Any) -> bytes:
     return b"".join(parts)
 
 
-@settings(max_examples=400)
+@settings(max_examples=150)
 @given(sequences, st.integers(1, 400))
 def test_every_request_has_one_answer_and_every_send_one_result(sequence: list[tuple[Any, ...]], piece: int) -> None:
     talk = Talk()

@@ -17,6 +17,7 @@ from typing import Any, TypeAlias, get_args
 from msgspec.structs import replace
 
 from treadle.agent.providers.names import PREFIXES
+from treadle.doors.fields import FieldTable
 from treadle.doors.outbox import Outbox
 from treadle.errors import ConfigError, RemoteProtocolError, TreadleError, VersionMismatch
 from treadle.events import AnyEvent, Asked, ModelRouted, TextDelta, Warned
@@ -41,6 +42,7 @@ from treadle.sessions.served import ServedTurn
 from treadle.sessions.session import error_info
 from treadle.sessions.totals import TurnSummary
 from treadle.settings.config import load
+from treadle.wire.common.jsonrpc import Fault
 from treadle.wire.worker.connection import NOT_INITIALIZED, BadLine, Connection, encode, protocol_error
 from treadle.wire.worker.events import WorkerOutgoing, counts, envelope
 from treadle.wire.worker.messages import (
@@ -421,7 +423,8 @@ class Worker:
         self._settle_in = settle
         self._environ = environ
         self._warn = warn
-        self._connection = Connection("worker")
+        self._fields = FieldTable("worker", 0)
+        self._connection = Connection("worker", check=self._check)
         self._link = Link(stream, self._connection)
         self._pending = Pending()
         self._out = Outbox(stream, warn)
@@ -480,6 +483,14 @@ class Worker:
             for request in [*self._active.served.questions]:
                 self._deny_question(self._active.served, request)
         self._pending.put(End())
+
+    def _check(self, kind: str, given: dict[str, Any]) -> str:
+        try:
+            if unread := self._fields.judge(kind, given):
+                self._warn(f"{kind}: not used here: {', '.join(unread)}")
+        except Fault as refused:
+            return str(refused)
+        return ""
 
     def _take(self, items: Sequence[Any]) -> None:
         """Requests that act at once do so here; the rest waits its turn."""

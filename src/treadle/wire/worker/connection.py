@@ -6,10 +6,10 @@ an answer before its next request.
 
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from enum import Enum
-from functools import cache
-from typing import Any, get_args
+from functools import cache, partial
+from typing import Any, TypeAlias, get_args
 
 import msgspec
 
@@ -60,6 +60,9 @@ class BadLine(RemoteProtocolError):
 def id_of(error: RemoteProtocolError) -> str:
     return error.id if isinstance(error, BadLine) else UNKNOWN_ID
 
+
+Check: TypeAlias = Callable[[str, dict[str, Any]], str]
+"""Why a request of this type, with these fields, is refused; empty if it is not."""
 
 _encoder = msgspec.json.Encoder()
 _BAD_JSON = (msgspec.DecodeError, RecursionError, UnicodeDecodeError, ValueError)
@@ -129,7 +132,7 @@ def _id_of_broken_line(line: bytes) -> str:
         return UNKNOWN_ID
 
 
-def decode_request(line: bytes) -> Any:
+def decode_request(line: bytes, check: Check | None = None) -> Any:
     """A request, or the error to answer with."""
     if b"\\u" in line:
         line = repaired_line(line)
@@ -152,11 +155,13 @@ def decode_request(line: bytes) -> Any:
     if head.type not in _requests:
         return BadLine(f"Unknown request type: {head.type[:100]!r}", id)
     try:
-        return _requests[head.type].decode(line)
+        request = _requests[head.type].decode(line)
+        refusal = check(head.type, msgspec.json.decode(line)) if check is not None else ""
     except RecursionError:
         return BadLine(f"Invalid {head.type}: nested too deeply", id)
     except _BAD_JSON as error:
         return BadLine(f"Invalid {head.type}: {error}", id)
+    return BadLine(refusal, id) if refusal else request
 
 
 @cache
@@ -289,10 +294,10 @@ class Connection(base.Connection[Message]):
     START = NEW
     TRANSITIONS = TRANSITIONS
 
-    def __init__(self, role: str, *, cap: int = base.CAP) -> None:
+    def __init__(self, role: str, *, cap: int = base.CAP, check: Check | None = None) -> None:
         super().__init__(role, cap=cap)
         self._lines = LineSplitter(cap)
-        self._decode_line = decode_response if role == "client" else decode_request
+        self._decode_line = decode_response if role == "client" else partial(decode_request, check=check)
         self._open: Counter[tuple[type, str]] = Counter()
         self._bad: Counter[str] = Counter()
         self._send: str | None = None
