@@ -1,10 +1,10 @@
 """Hold our verdicts on fields against the schemas that others publish: `make check-schemas`.
 
 Each field of each method that a door serves must have a verdict in `wire/NAME/fields.toml`; one of a newer release that
-has none fails. The schemas of ACP, MCP and Claude's SDK are in their Python packages; that of A2A is in its
-SDK, for which SDK names a Python that has it; Codex, the program that CODEX names, writes its own. That of the worker
-protocol is heddle's source, the directory that HEDDLE names. DRAW=60 SEED=1 also shows that many fields, drawn at
-random, with their verdicts.
+has none fails. The schemas of ACP, MCP and Claude's SDK are in their Python packages; ACP names a newer `schema.json`,
+CLAUDE a newer `sdk.d.ts`. That of A2A is in its SDK, for which SDK names a Python that has it; Codex, the program that
+CODEX names, writes its own; that of the worker protocol is heddle's source, the directory that HEDDLE names. DRAW=60
+SEED=1 also shows that many fields, drawn at random, with their verdicts.
 """
 
 import json
@@ -35,6 +35,7 @@ def fields(of, path, seen):
 service = a2a_pb2.DESCRIPTOR.services_by_name["A2AService"]
 print(json.dumps({each.name: list(fields(each.input_type, "", ())) for each in service.methods}))
 """
+PROTOCOLS = {"CODEX": "codex", "SDK": "a2a", "HEDDLE": "worker", "ACP": "acp", "CLAUDE": "claude"}
 Fields = dict[str, set[str]]
 """Method -> the paths of its fields."""
 
@@ -123,6 +124,21 @@ def claude() -> Fields:
     return {get_args(said)[0]: set(each.__annotations__) for each, said in named.items() if get_args(said)}
 
 
+def newer_acp(schema: str) -> Fields:
+    """Of the JSON Schema in the protocol's own packages for JavaScript and Rust."""
+    kinds = json.loads(Path(schema).read_text())["$defs"]
+    named = {method: name.replace("BooleanRequest", "Request") for method, name in ACP.items()}
+    return {method: set(flat(kinds[name], kinds)) for method, name in named.items() if name in kinds}
+
+
+def newer_claude(types: str) -> Fields:
+    """Of the declarations in the SDK for JavaScript, where each request has its fields at the same depth."""
+    text = re.sub(r"/\*.*?\*/", "", Path(types).read_text(), flags=re.DOTALL)
+    found = re.findall(r"declare type SDKControl\w*Request = \{(.*?)\n\}", text, re.DOTALL)
+    fields = {said[1]: body for body in found if (said := re.search(r"^    subtype: '(\w+)'", body, re.MULTILINE))}
+    return {kind: set(re.findall(r"^    (\w+)\??:", body, re.MULTILINE)) for kind, body in fields.items()}
+
+
 def codex(program: str) -> Fields:
     with tempfile.TemporaryDirectory() as place:
         env = {**os.environ, "CODEX_HOME": place, "HOME": place}
@@ -171,12 +187,10 @@ def draw(published: dict[str, Fields], count: int, seed: str) -> Iterator[str]:
 
 def main() -> int:
     published = {"acp": acp(), "mcp": mcp(), "claude": claude()}
-    if program := os.environ.get("CODEX"):
-        published["codex"] = codex(program)
-    if python := os.environ.get("SDK"):
-        published["a2a"] = a2a(python)
-    if source := os.environ.get("HEDDLE"):
-        published["worker"] = heddle(source)
+    more = {"CODEX": codex, "SDK": a2a, "HEDDLE": heddle, "ACP": newer_acp, "CLAUDE": newer_claude}
+    for variable, read in more.items():
+        if given := os.environ.get(variable):
+            published[PROTOCOLS[variable]] = read(given)
     left = [line for protocol, fields in published.items() for line in unjudged(protocol, fields)]
     for protocol, fields in published.items():
         served = [method for method in fields if method in FieldTable(protocol, 0).methods]

@@ -118,7 +118,7 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
     "Set up and inspect": {
         "agents": (
             "treadle.cli.agents:agents",
-            "List the agents on this machine, add one, or sign in to one.",
+            "List the agents on this machine, or sign in to one.",
         ),
         "extensions": (
             "treadle.cli.agents:extensions",

@@ -86,6 +86,8 @@ async def test_hooks_of_the_host_are_refused_where_they_cannot_be_run() -> None:
         ({"subtype": "get_context_usage"}, Unsupported),
         ({"subtype": "mcp_toggle", "serverName": "x"}, Unsupported),
         ({"subtype": "initialize", "sdkMcpServers": ["calc"]}, Unsupported),
+        ({"subtype": "initialize", "toolAliases": {"Bash": "mcp__x__bash"}}, Unsupported),
+        ({"subtype": "rename_session", "session_id": "other", "title": "t"}, Unsupported),
         ({"subtype": "initialize", "systemPrompt": "be brief"}, Unsupported),
     ],
 )

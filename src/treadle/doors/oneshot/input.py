@@ -47,7 +47,7 @@ from treadle.sessions import abilities
 from treadle.sessions.totals import Totals
 from treadle.settings.claude import EVENTS
 from treadle.wire.common.images import decoded
-from treadle.wire.common.jsonrpc import INVALID_REQUEST
+from treadle.wire.common.jsonrpc import INVALID_REQUEST, Fault
 from treadle.wire.mcp.connection import server_prefix, tool_name
 from treadle.wire.oneshot import arguments
 from treadle.wire.oneshot import records as wire
@@ -312,7 +312,7 @@ class HostRequests:
             case "interrupt":
                 await asyncio.sleep(0)  # by then, a prompt that came before it has begun
                 await self._runner.interrupt("interrupted by the host")
-                return {"still_queued": self.queue.waiting() if self.queue is not None else []}
+                return self._interrupted(cancel=request.get("cancel_queued") is True)
             case "cancel_async_message":
                 wanted = str(request.get("message_uuid"))
                 return {"cancelled": self.queue is not None and self.queue.withdraw(wanted)}
@@ -357,13 +357,24 @@ class HostRequests:
     def _look(self, request: dict[str, Any]) -> None:
         """Name the fields that no one reads. One of `initialize` that is not known may be there to forbid something."""
         subtype = str(request.get("subtype"))
-        unread = self._fields.judge(subtype, request)
+        try:
+            unread = self._fields.judge(subtype, request)
+        except Fault as refused:
+            self.refused = f"{subtype} asks for {refused}" if subtype == "initialize" else ""
+            raise Unsupported(f"{subtype} asks for {refused}") from refused
         unknown = [name for name in unread if not self._fields.verdict(subtype, name)[0]]
         if unknown and subtype == "initialize":
             self.refused = f"initialize asks for {', '.join(unknown)}, which is not known here"
             raise Unsupported(self.refused)
         for name in unread:
             self._warn(f"{subtype}: {name} is not used here")
+
+    def _interrupted(self, *, cancel: bool) -> dict[str, Any]:
+        """The prompts that are still queued after an interrupt, or those that it has withdrawn."""
+        queued = self.queue.waiting() if self.queue is not None else []
+        if not cancel or self.queue is None:
+            return {"still_queued": queued}
+        return {"still_queued": [], "cancelled": [uuid for uuid in queued if self.queue.withdraw(uuid)]}
 
     # initialize
 
