@@ -6,7 +6,7 @@ import math
 import os
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, cast
 
@@ -40,8 +40,12 @@ from treadle.errors import AuthFailed, RemoteError, ToolError, Unsupported
 from treadle.events import (
     AnyEvent,
     Asked,
+    CommandRun,
     Failed,
+    FileChanged,
     Message,
+    TaskChanged,
+    TextDelta,
     ToolDenied,
     ToolEnded,
     ToolStarted,
@@ -52,16 +56,30 @@ from treadle.events import (
 from treadle.io.peer import Patience
 from treadle.io.process import table
 from treadle.session import Access, Answer, Limits, OwnProgram, Prompt, Rules, SessionSpec
+from treadle.sessions.abilities import can
 from treadle.sessions.totals import Totals
 
 HERE = Path(__file__).parent
 RECORDED = {name: card for name, card in cards().items() if (HERE / name / "recordings").is_dir()}
 CASES = [(card, scenario) for card in RECORDED.values() for scenario in SCENARIOS if fits(card, scenario)]
 FIRST = {card.driver: card.name for card in reversed(RECORDED.values())}.values()
-EACH_DRIVER = [
-    pytest.param(card, id=card.name, marks=() if card.name in FIRST else pytest.mark.slow) for card in RECORDED.values()
-]
-"""Where the driver alone decides, the other agents of a driver are for the slow tier."""
+EACH_DRIVER = [pytest.param(card, id=card.name) for card in RECORDED.values() if card.name in FIRST]
+"""One agent of each driver, where the driver alone decides."""
+SEEN: dict[str, tuple[str, Callable[[Played], Any]]] = {
+    "streaming": ("text", lambda played: len(played.of(TextDelta)) > 1),
+    "usage": ("text", lambda played: played.of(Usage)),
+    "cost": ("text", lambda played: any(usage.cost_usd is not None for usage in played.of(Usage))),
+    "iterations": ("text", lambda played: played.ends[0].iterations == 1),
+    "tools": ("tool", lambda played: played.of(ToolStarted) and played.of(ToolEnded)),
+    "results": ("tool", lambda played: "tool-output" in played.of(ToolEnded)[0].result or played.of(CommandRun)),
+    "file_changes": ("file", lambda played: "+hello" in played.of(FileChanged)[0].diff),
+    "permissions": ("allowed", lambda played: played.of(Asked) and list(played.tools().values()) == ["ok"]),
+    "rules": ("ruled", lambda played: played.of(ToolDenied)[0].by == "rule"),
+    "interrupt": ("interrupted", lambda played: played.ends[0].outcome == "interrupted"),
+    "changed_input": ("another_input", lambda played: "touch other.txt" in str(played.of(ToolStarted)[0].command)),
+    "steer": ("told_more", lambda played: not played.refused),
+}
+"""The scenario in which an ability can be seen, and what is seen of it."""
 ENDING = {"exit": "peer_exited", "crash": "peer_exited", "cut": "peer_exited", "giant": "line_too_long"}
 
 
@@ -100,6 +118,11 @@ async def test_a_recorded_agent_keeps_the_contract(card: Card, scenario: Any, tm
     async with play(replayed(card, scenario.name, patience=UNHURRIED), scenario, tmp_path) as played:
         check_always(played)
         scenario.check(played)
+        for ability, (shown, seen) in SEEN.items():
+            if shown == scenario.name and can(card.capabilities, ability):
+                assert seen(played), f"{card.name} declares {ability}"
+        if not can(card.capabilities, "tasks"):
+            assert not played.of(TaskChanged)
     assert gone(played)
 
 
@@ -117,7 +140,7 @@ async def test_a_session_that_goes_on_counts_only_what_is_new(card: Card, tmp_pa
 
 
 @pytest.mark.parametrize("fault", ["exit", "crash", "cut", "giant", "garbage", "flood"])
-@pytest.mark.parametrize("card", RECORDED.values(), ids=lambda card: card.name)
+@pytest.mark.parametrize("card", EACH_DRIVER)
 async def test_a_turn_ends_once_whatever_the_agent_does(card: Card, fault: str, tmp_path: Path) -> None:
     async with play(replayed(card, "text", "--fault", fault, "--after", "3"), NAMED["text"], tmp_path) as played:
         check_always(played)
@@ -168,7 +191,7 @@ async def test_what_an_agent_started_is_gone_after_it(card: Card, how: str, tmp_
     assert gone(played)
 
 
-@pytest.mark.parametrize("card", RECORDED.values(), ids=lambda card: card.name)
+@pytest.mark.parametrize("card", EACH_DRIVER)
 async def test_no_prompt_and_no_key_is_on_a_command_line(card: Card, tmp_path: Path) -> None:
     agent = replayed(card, "text", environ={"ANTHROPIC_API_KEY": "s3cret", "OPENAI_API_KEY": "s3cret"})
     spec = SessionSpec.of(cwd=str(tmp_path), system_prompt="a secret persona", append_system_prompt="a secret addition")
@@ -180,17 +203,18 @@ async def test_no_prompt_and_no_key_is_on_a_command_line(card: Card, tmp_path: P
     assert not [word for word in words if "secret" in word or "s3cret" in word or "[[hello]]" in word]
 
 
-@pytest.mark.parametrize("card", RECORDED.values(), ids=lambda card: card.name)
-def test_what_an_outer_agent_has_set_is_not_passed_on(card: Card) -> None:
+def test_what_an_outer_agent_has_set_is_not_passed_on() -> None:
     outer = ("CLAUDECODE", "CLAUDE_CODE_ENTRYPOINT", "CLAUDE_CODE_SSE_PORT", "CODEX_SANDBOX", "CODEX_THREAD_ID")
     foreign = ("AWS_SECRET_ACCESS_KEY", "GITHUB_TOKEN", "DATABASE_PASSWORD")
     environ = {**dict.fromkeys((*outer, *foreign), "x"), "PATH": "/bin", "LANG": "C"}
-    agent = _load(card.driver)(card, Launch(argv=("x",), environment=card.environment, sets=card.sets), environ=environ)
-    seen = agent.env({})
-    allowed = {name for name in foreign if name in card.environment}
-    assert not seen.keys() & {*outer, *foreign} - allowed
-    assert seen["PATH"] == "/bin"
-    assert agent.env({"CODEX_SANDBOX": "mine"})["CODEX_SANDBOX"] == "mine", "what the person adds is passed on"
+    for card in RECORDED.values():
+        launch = Launch(argv=("x",), environment=card.environment, sets=card.sets)
+        agent = _load(card.driver)(card, launch, environ=environ)
+        seen = agent.env({})
+        allowed = {name for name in foreign if name in card.environment}
+        assert not seen.keys() & {*outer, *foreign} - allowed, card.name
+        assert seen["PATH"] == "/bin"
+        assert agent.env({"CODEX_SANDBOX": "mine"})["CODEX_SANDBOX"] == "mine", "what the person adds is passed on"
 
 
 def test_every_driver_of_a_program_has_recordings() -> None:
@@ -222,9 +246,8 @@ asyncio.run(main())
 """
 
 
-@pytest.mark.parametrize("card", RECORDED.values(), ids=lambda card: card.name)
-async def test_nothing_is_left_when_we_are_killed(card: Card, tmp_path: Path) -> None:
-    code = KILLED.format(root=str(HERE.parents[1]), name=card.name, cwd=str(tmp_path))
+async def test_nothing_is_left_when_we_are_killed(tmp_path: Path) -> None:
+    code = KILLED.format(root=str(HERE.parents[1]), name="claude", cwd=str(tmp_path))
     us = await asyncio.create_subprocess_exec(sys.executable, "-c", code, stdout=asyncio.subprocess.PIPE)
     async with asyncio.timeout(PATIENCE):
         assert us.stdout is not None
