@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from tests.drivers.test_session import replayed
+from tests.drivers.told import Lines
 from tests.waiting import until
 from treadle.agents import _load, wrapped
 from treadle.drivers.agent import DrivenAgent
@@ -18,7 +19,6 @@ from treadle.io.process import table
 from treadle.session import Limits, Rules, SessionSpec
 from treadle.sessions.abilities import ABILITIES
 from treadle.sessions.session import BaseSession
-from treadle.wire.codex.translation import CodexOutput
 
 
 class Never(DrivenAgent):
@@ -156,10 +156,10 @@ async def test_a_program_that_is_not_installed_names_the_command_that_installs_i
     agent = Never(card, Launch(argv=("no-such-program",)), environ={})
     spec = SessionSpec(cwd=str(tmp_path))
     with pytest.raises(NotFound, match="Some is not installed: there is no no-such-program on PATH") as missing:
-        await agent.start(["no-such-program"], CodexOutput(), spec, {"PATH": "/bin"})
+        await agent.start(["no-such-program"], Lines(), spec, {"PATH": "/bin"})
     assert missing.value.hint == "npm install some"
     with pytest.raises(NotFound, match="no-such-program"):
-        await Never(SOME, agent.launch, environ={}).start(["no-such-program"], CodexOutput(), spec, {"PATH": "/bin"})
+        await Never(SOME, agent.launch, environ={}).start(["no-such-program"], Lines(), spec, {"PATH": "/bin"})
     probed = await Never(SOME, Launch(argv=("sh",)), environ={"PATH": os.environ["PATH"]}).probe()
     assert probed.name == "some" and probed.capabilities == dict(SOME.capabilities)
 

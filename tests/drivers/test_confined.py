@@ -11,6 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.agent.checkouts import checkout
+from tests.drivers.told import Lines
 from tests.io.sandbox.rooms import WRITES_TOO_MUCH, writing_counts
 from tests.scripts import calls, says
 from treadle.agent.providers.script import CallLine, Script, ScriptedReply
@@ -40,7 +41,6 @@ from treadle.io.sandbox.proxy import Reaching
 from treadle.session import Change, Confinement, Instructions, Limits, SessionSpec, Toolset
 from treadle.sessions.served import run_turn
 from treadle.testing.server import ModelServer
-from treadle.wire.codex.translation import CodexOutput
 
 SCRIPT = """
 [[reply]]
@@ -233,7 +233,7 @@ if can:
         walls = enclosure(SessionSpec(cwd=str(work), mode="full-auto"), "it", argv, os.environ)
 
         def start(*, confinement: Confinement | None, reaching: Reaching | None) -> Awaitable[Peer[Any, str]]:
-            return Peer.start(argv, CodexOutput(), name="it", env=os.environ, cwd=str(work), confinement=confinement)
+            return Peer.start(argv, Lines(), name="it", env=os.environ, cwd=str(work), confinement=confinement)
 
         async with await started(walls, start) as peer:
             assert await peer.hear(60)
@@ -274,9 +274,7 @@ if can:
         walls = enclosure(spec, "it", argv, os.environ)
 
         def start(*, confinement: Confinement | None, reaching: Reaching | None) -> Awaitable[Peer[Any, str]]:
-            return Peer.start(
-                argv, CodexOutput(), name="it", env=os.environ, cwd=str(tmp_path), confinement=confinement
-            )
+            return Peer.start(argv, Lines(), name="it", env=os.environ, cwd=str(tmp_path), confinement=confinement)
 
         told: list[Event] = []
         async with await started(walls, start) as peer:
@@ -297,7 +295,7 @@ async def test_what_others_claim_while_it_runs_becomes_read_only_and_a_person_is
     walls = enclosure(spec, "it", argv, os.environ)
 
     def start(*, confinement: Confinement | None, reaching: Reaching | None) -> Awaitable[Peer[Any, str]]:
-        return Peer.start(argv, CodexOutput(), name="it", env=os.environ, cwd=str(top), confinement=confinement)
+        return Peer.start(argv, Lines(), name="it", env=os.environ, cwd=str(top), confinement=confinement)
 
     told: list[Event] = []
     async with await started(walls, start) as peer:
@@ -512,7 +510,7 @@ async def test_a_program_that_cannot_be_started_leaves_nothing_and_one_that_is_s
     assert walls._closed
 
     def start(*, confinement: Confinement | None, reaching: Reaching | None) -> Awaitable[Peer[Any, str]]:
-        return Peer.start(["cat"], CodexOutput(), name="it", env=os.environ, cwd=str(tmp_path), confinement=confinement)
+        return Peer.start(["cat"], Lines(), name="it", env=os.environ, cwd=str(tmp_path), confinement=confinement)
 
     for network, ending in (
         ("off", "It reaches only nothing; more with --network HOSTS, or on"),

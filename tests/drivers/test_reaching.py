@@ -14,7 +14,7 @@ from treadle.drivers.confined import HostGate, enclosure
 from treadle.drivers.worker.driver import WorkerAgent
 from treadle.events import AnyEvent, Asked, Event, TurnEnded, Warned
 from treadle.io.sandbox import methods
-from treadle.session import Answer, Confinement, Mode, SessionSpec, Toolset
+from treadle.session import Answer, SessionSpec, Toolset
 from treadle.sessions.served import run_turn
 from treadle.testing.server import ModelServer
 
@@ -22,35 +22,6 @@ if not methods.available().network:
     pytest.skip("the network cannot be limited here", allow_module_level=True)
 
 MODEL = cards()["codex"].hosts
-
-
-def networked(workspace: Path, name: str, mode: Mode | None, **more: object) -> tuple[str, tuple[str, ...], str]:
-    spec = SessionSpec(cwd=str(workspace), mode=mode, confinement=Confinement(use="on", **more))  # type: ignore[arg-type]
-    made = enclosure(spec, name, [name], {"HOME": str(workspace)})
-    assert made is not None
-    found = made.asked.network, made.asked.hosts, made.warning.message if made.warning is not None else ""
-    made.close()
-    return found
-
-
-@pytest.mark.parametrize("mode", ["auto-edit", "full-auto", None])
-def test_by_default_an_agent_that_is_known_reaches_its_model_only(tmp_path: Path, mode: Mode | None) -> None:
-    assert networked(tmp_path, "codex", mode) == ("off", MODEL, "")
-    assert networked(tmp_path, "codex", mode, network="on") == ("on", (), "")
-    assert networked(tmp_path, "codex", mode, network="off", hosts=("a.example",))[1] == ("a.example", *MODEL)
-
-
-def test_where_a_person_sees_what_it_does_it_has_the_network(tmp_path: Path) -> None:
-    assert networked(tmp_path, "codex", "suggest") == ("on", (), "")
-
-
-def test_one_whose_model_is_not_known_has_the_network_and_that_is_said(tmp_path: Path) -> None:
-    network, hosts, told = networked(tmp_path, "worker:mine", "full-auto")
-    assert (network, hosts) == ("on", ()) and "worker:mine" in told and "--network" in told
-    spec = SessionSpec(cwd=str(tmp_path), mode="full-auto")
-    made = enclosure(spec, "worker:mine", ["mine"], {"HOME": str(tmp_path)}, (), ("model.example",))
-    assert made is not None and (made.asked.network, made.asked.hosts) == ("off", ("model.example",))
-    made.close()
 
 
 def test_servers_that_it_was_given_and_base_urls_are_reached(tmp_path: Path) -> None:

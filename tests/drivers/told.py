@@ -1,6 +1,7 @@
 """An agent that says what its prompt says, so that a test decides what the session hears. `cat` plays it."""
 
 import asyncio
+import json
 import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -9,14 +10,14 @@ from typing import Any
 
 from treadle.drivers.card import Card, levels
 from treadle.drivers.session import DrivenSession
-from treadle.errors import TreadleError
+from treadle.errors import InvalidJson, LineTooLong, TreadleError
 from treadle.events import AnyEvent, ErrorInfo, Message, Usage
 from treadle.io.peer import Patience, Peer
 from treadle.session import Access, SessionSpec
 from treadle.sessions.abilities import ABILITIES
 from treadle.sessions.served import run_turn
 from treadle.sessions.session import Turn
-from treadle.wire.codex.translation import CodexOutput
+from treadle.wire.common.framing import LineSplitter
 
 CARD = Card(
     name="told",
@@ -27,6 +28,30 @@ CARD = Card(
     recorded=("1.2", "1.4"),
 )
 END = '{"end": "done"}\n'
+
+
+class Lines:
+    """Plain text goes in, and an object of JSON comes out in each line."""
+
+    def __init__(self, cap: int = 10_000) -> None:
+        self._lines = LineSplitter(cap)
+
+    def receive(self, data: bytes) -> list[Any]:
+        return [self._record(line) for line in self._lines.feed(data) if isinstance(line, LineTooLong) or line.strip()]
+
+    def _record(self, line: bytes | LineTooLong) -> Any:
+        if isinstance(line, LineTooLong):
+            return line
+        try:
+            return json.loads(line)
+        except ValueError as error:
+            return InvalidJson(f"a line is not JSON: {error}")
+
+    def end(self) -> list[Any]:
+        return []
+
+    def send(self, prompt: str) -> bytes:
+        return prompt.encode()
 
 
 class Told(DrivenSession):
@@ -79,9 +104,7 @@ async def told(
     patience: Patience = Patience(grace=1.0),  # noqa: B008
     **spec: Any,
 ) -> AsyncIterator[Told]:
-    peer = await Peer.start(
-        argv or ["cat"], CodexOutput(cap), name="it", env=os.environ, cwd=str(cwd), patience=patience
-    )
+    peer = await Peer.start(argv or ["cat"], Lines(cap), name="it", env=os.environ, cwd=str(cwd), patience=patience)
     asked = SessionSpec.of(**{"cwd": str(cwd), **spec})
     session = kind("s", CARD, asked, peer, version)
     session.limits = asked.limits

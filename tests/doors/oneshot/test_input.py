@@ -402,12 +402,15 @@ async def test_a_question_of_ours_to_the_host_fails_with_its_words(echo: Host) -
     assert echo.door._requests == {}
 
 
-async def test_an_interrupt_that_cancels_the_queue_withdraws_what_waits(echo: Host) -> None:
-    await echo.door._take({**prompt("x"), "uuid": "u1"})
-    ask = echo.door._control.obey
-    assert await ask({"subtype": "interrupt"}) == {"still_queued": ["u1"]}
-    assert await ask({"subtype": "interrupt", "cancel_queued": True}) == {"still_queued": [], "cancelled": ["u1"]}
-    assert echo.door.waiting() == [] and await echo.end() == 0
+async def test_an_interrupt_that_cancels_the_queue_withdraws_what_waits() -> None:
+    host = Host([TextDelta(text="par"), asyncio.Event()])
+    await host.say(prompt("go"))
+    await host.until("stream_event")
+    await host.say({**prompt("never"), "uuid": "u1"})
+    answer = await host.control(subtype="interrupt", cancel_queued=True)
+    assert answer["response"] == {"still_queued": [], "cancelled": ["u1"]}
+    await host.end()
+    assert [event.prompt for event in host.session.events().ready() if isinstance(event, TurnStarted)] == ["go"]
 
 
 async def test_a_prompt_that_waits_is_withdrawn_once(echo: Host) -> None:

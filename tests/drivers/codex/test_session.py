@@ -8,14 +8,12 @@ from typing import Any
 import pytest
 
 from tests.agent.pixels import png
-from tests.drivers.codex.test_exec import old_codex
 from tests.drivers.scenarios import NAMED, USED, Scenario, play
 from tests.drivers.talks import SAYS, WAITS, as_expected, heard, talked, written
 from tests.drivers.test_session import HERE, replayed
 from tests.waiting import until
-from treadle.agents import find_agent
 from treadle.drivers.card import Launch, cards
-from treadle.drivers.codex.driver import CodexAgent, CodexSession, ExecSession
+from treadle.drivers.codex.driver import CodexAgent, CodexSession
 from treadle.errors import NotFound, PeerExited, RemoteProtocolError, Unsupported
 from treadle.events import Asked, Message, TurnStarted, Usage, Warned
 from treadle.session import Answer, Change, Instructions, Prompt, Reasoning, Rules, SessionSpec, Start, Toolset
@@ -360,7 +358,7 @@ async def test_it_lists_its_threads_models_and_account_and_its_model_and_effort_
     assert [part["type"] for part in began["input"]] == ["text", "image"]
 
 
-async def test_threads_are_listed_without_opening_one_and_an_end_that_is_no_older_version_is_an_error(
+async def test_threads_are_listed_without_opening_one_and_an_end_at_the_start_is_an_error(
     tmp_path: Path,
 ) -> None:
     talk = [*opening("thread/list")[:4], (SAYS, {"id": 2, "result": {"data": [{"id": "a", "preview": "P"}]}})]
@@ -371,10 +369,6 @@ async def test_threads_are_listed_without_opening_one_and_an_end_that_is_no_olde
     broken = CodexAgent(CODEX, Launch(argv=("sh", "-c", "echo no >&2; exit 3")), environ={"PATH": os.environ["PATH"]})
     with pytest.raises(PeerExited, match="code 3"):
         await broken.open(SessionSpec.of(cwd=str(tmp_path)))
-    older = find_agent("codex", {"codex": old_codex(tmp_path, [])})
-    session = await older.open(SessionSpec.of(cwd=str(tmp_path)))
-    assert isinstance(session, ExecSession)
-    await session.close()
 
 
 async def test_an_interrupt_asks_it_to_stop_and_to_end_what_it_left(tmp_path: Path) -> None:

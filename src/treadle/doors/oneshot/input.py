@@ -310,9 +310,7 @@ class HostRequests:
             case "initialize":
                 return await self.initialize(request)
             case "interrupt":
-                await asyncio.sleep(0)  # by then, a prompt that came before it has begun
-                await self._runner.interrupt("interrupted by the host")
-                return self._interrupted(cancel=request.get("cancel_queued") is True)
+                return await self._interrupt(cancel=request.get("cancel_queued") is True)
             case "cancel_async_message":
                 wanted = str(request.get("message_uuid"))
                 return {"cancelled": self.queue is not None and self.queue.withdraw(wanted)}
@@ -369,12 +367,14 @@ class HostRequests:
         for name in unread:
             self._warn(f"{subtype}: {name} is not used here")
 
-    def _interrupted(self, *, cancel: bool) -> dict[str, Any]:
-        """The prompts that are still queued after an interrupt, or those that it has withdrawn."""
+    async def _interrupt(self, *, cancel: bool) -> dict[str, Any]:
+        """The prompts that are queued after it; with `cancel` those are withdrawn, before one of them can begin."""
+        await asyncio.sleep(0)  # by then, a prompt that came before it has begun
         queued = self.queue.waiting() if self.queue is not None else []
-        if not cancel or self.queue is None:
-            return {"still_queued": queued}
-        return {"still_queued": [], "cancelled": [uuid for uuid in queued if self.queue.withdraw(uuid)]}
+        cancelled = [uuid for uuid in queued if cancel and self.queue is not None and self.queue.withdraw(uuid)]
+        await self._runner.interrupt("interrupted by the host")
+        left = self.queue.waiting() if self.queue is not None else []
+        return {"still_queued": left, "cancelled": cancelled} if cancel else {"still_queued": left}
 
     # initialize
 

@@ -1,53 +1,34 @@
-"""Codex as an Agent: each session has its own app-server, or one `codex exec` per turn; sessions share only Codex's
-home directory.
-"""
+"""Codex as an Agent: each session has its own app-server; sessions share only Codex's home directory."""
 
 import asyncio
 import contextlib
 import logging
-from functools import partial
 from typing import Any
 
 import msgspec
 
 from treadle import __version__, events
 from treadle.drivers.agent import DrivenAgent
-from treadle.drivers.card import Card, Launch, Level, version_of
-from treadle.drivers.confined import enclosure, is_sealed, started, watched
+from treadle.drivers.card import Card, version_of
 from treadle.drivers.session import OURS, DrivenSession
 from treadle.errors import (
     NotFound,
-    PeerExited,
     RemoteError,
     RemoteProtocolError,
     TreadleError,
     Unsupported,
 )
-from treadle.events import (
-    CommandRun,
-    ErrorInfo,
-    Message,
-    TextDelta,
-    ToolEnded,
-    ToolStarted,
-    TurnEnded,
-    Warned,
-)
 from treadle.io.paths import here
-from treadle.io.peer import Patience, Peer
+from treadle.io.peer import Peer
 from treadle.io.rpc import CallFailed, Rpc
 from treadle.io.tasks import within
 from treadle.policy.guess import access_of
-from treadle.session import Access, AgentInfo, Answer, Change, Mode, ModelMenu, ModelWire, SessionSpec, StoredSession
-from treadle.sessions import abilities
+from treadle.session import Access, Answer, Change, Mode, ModelMenu, SessionSpec, StoredSession
 from treadle.sessions.abilities import changed_effort, effort_of
-from treadle.sessions.session import BaseSession, Turn, new_id
+from treadle.sessions.session import Turn
 from treadle.wire.codex import translation as reading
 from treadle.wire.codex.connection import Connection
 from treadle.wire.codex.translation import (
-    CodexOutput,
-    as_item,
-    as_usage,
     listed_thread,
     offered_models,
     past_events,
@@ -57,155 +38,6 @@ from treadle.wire.common.jsonrpc import METHOD_NOT_FOUND, Fault
 from treadle.wire.common.rpc import RpcCall, RpcMessage, RpcNotice
 
 log = logging.getLogger(__name__)
-
-# Codex without an app-server: `codex exec --json`, one process per turn. It never asks.
-#
-# Our rules cannot deny anything here; the mode chooses Codex's own sandbox, and a warning at the start says so.
-
-EXEC_SANDBOX: dict[Mode | None, str] = {
-    "plan": "read-only",
-    "suggest": "read-only",
-    "auto-edit": "workspace-write",
-    "full-auto": "workspace-write",
-}
-CAPABILITIES: dict[str, Level] = dict.fromkeys(
-    (
-        *("streaming", "permissions", "questions", "rules", "steer", "fork", "servers", "images"),
-        *("mode", "switch_model", "system_prompt", "add_dirs", "unsaved", "effort"),
-    ),
-    "unsupported",
-)
-"""What it cannot do, unlike an app-server."""
-
-
-class ExecSession(BaseSession):
-    def __init__(self, card: Card, spec: SessionSpec, launch: Launch, env: dict[str, str], patience: Patience) -> None:
-        wire = ModelWire(why="codex exec is a new program for each turn, which is given the key")
-        levels = {**card.capabilities, **CAPABILITIES}
-        info = AgentInfo(name=card.name, capabilities=levels, mode=spec.mode, wire=wire)
-        # Its own sandbox keeps to the mode plan, so the rules alone are lacking: the warning below says so.
-        gaps = abilities.narrowed(card.name, card.capabilities, {**info.capabilities, "rules": "emulated"}, spec)
-        super().__init__(spec.start.resume or new_id("session"), info)
-        self._spec, self._env, self._patience = spec, env, patience
-        self._program = launch.argv[0]
-        self._writes = (*card.writes, *launch.writes)
-        self._hosts = launch.hosts
-        self._thread = spec.start.resume or ""
-        self._before: dict[str, Any] = {}
-        """Its counts at the end of the last turn, because they cover the whole thread."""
-        self._counted = not self._thread
-        self._open: dict[str, str] = {}
-        """Running tools: call and name."""
-        warning = (
-            "this codex has no app-server and is driven by `codex exec`: it asks no one, and the rules do not bind it"
-        )
-        for each in (warning, *gaps):
-            self.emit(Warned(message=each, code="not_enforced"))
-
-    def _argv(self) -> list[str]:
-        sandbox = EXEC_SANDBOX.get(self._spec.mode, "danger-full-access")
-        if self._spec.confinement.use == "on":  # our sandbox is around it, and Codex cannot make its own inside
-            sandbox = "danger-full-access"
-        argv = [self._program, "exec", "--json", "--skip-git-repo-check", "--sandbox", sandbox]
-        argv += ["--model", self._spec.model] if self._spec.model else []
-        return [*argv, "resume", self._thread, "-"] if self._thread else [*argv, "-"]
-
-    async def _turn(self, turn: Turn) -> TurnEnded:
-        argv = self._argv()
-        made = enclosure(self._spec, self._info.name, argv, self._env, self._writes, self._hosts)
-        name, cwd = self._info.name, self._spec.cwd
-        start = partial(Peer.start, argv, CodexOutput(), name=name, cwd=cwd, env=self._env, patience=self._patience)
-        peer = await started(made, start)
-        self._info = msgspec.structs.replace(self._info, sealed=self._info.sealed is not False and is_sealed(peer))
-        async with watched(peer, self.emit, self):
-            return await self._whole_turn(peer, turn)
-
-    async def _whole_turn(self, peer: Peer[Any, str], turn: Turn) -> TurnEnded:
-        try:
-            await peer.say(turn.prompt.text)
-            peer.child.stdio.close_write()
-            return await self._follow(turn, peer)
-        finally:
-            await peer.end()
-            for call, name in self._open.items():
-                self.emit(ToolEnded(call=call, name=name, result="the turn ended before it did", ok=False))
-            self._open.clear()
-
-    async def _follow(self, turn: Turn, peer: Peer[Any, str]) -> TurnEnded:
-        error: ErrorInfo | None = None
-        done = False
-        while True:
-            try:
-                heard = await peer.hear()
-            except PeerExited as gone:
-                if done:
-                    return turn.ending("completed")
-                raise RemoteError(error.message if error else str(gone)) from gone
-            while heard:
-                record = heard.popleft()
-                if isinstance(record, RemoteProtocolError):
-                    continue
-                match record:
-                    case {"type": "thread.started", "thread_id": str(id)}:
-                        self._thread = self._id = id
-                    case {"type": "item.started" | "item.completed" as kind, "item": dict(item)}:
-                        self._item(turn, as_item(item), ended=kind == "item.completed")
-                    case {"type": "turn.completed"}:
-                        done = True
-                        self._used(record.get("usage") or {})
-                    case {"type": "turn.failed" | "error"}:
-                        details = record.get("error") or record
-                        error = ErrorInfo(code="provider_error", message=str(details.get("message")))
-                    case {"type": "thread.started" | "item.started" | "item.completed"}:
-                        log.warning("an incomplete record of codex is left out: %.500s", record)
-                        self.emit(Warned(message="codex sent an incomplete record", code="tolerated"))
-            await self.room()
-
-    def _used(self, usage: dict[str, Any]) -> None:
-        now = as_usage(usage)
-        if self._counted:
-            since = {name: (count or 0) - (self._before.get(name) or 0) for name, count in now.items()}
-            self.emit(reading.usage(since, self._spec.model or ""))
-        self._before, self._counted = now, True
-
-    def _item(self, turn: Turn, item: dict[str, Any], *, ended: bool) -> None:
-        kind, id = item.get("type"), f"{turn.id}:{item.get('id')}"
-        if kind == "agentMessage" and ended:
-            turn.text = str(item.get("text"))
-            turn.iterations += 1
-            self.emit(TextDelta(text=turn.text))
-            self.emit(Message(text=turn.text))
-        elif kind == "reasoning" and ended:
-            self.emit(Message(text=str(item.get("text")), kind="thinking"))
-        elif kind == "error" and ended:
-            self.emit(Warned(message=str(item.get("message")), code="agent"))
-        elif kind in reading.TOOLS:
-            self._tool(item, id, str(kind), ended)
-
-    def _tool(self, item: dict[str, Any], id: str, kind: str, ended: bool) -> None:
-        name, args = reading.tool_name(item), reading.tool_args(item)
-        command = reading.plain_command(item.get("command")) if kind == "commandExecution" else None
-        if id not in self._open:  # some calls, such as patches, are reported when they are done
-            self._open[id] = name
-            self.emit(
-                ToolStarted(
-                    call=id,
-                    name=name,
-                    args=args,
-                    kind=reading.TOOLS[kind][1],
-                    paths=reading.paths(item),
-                    command=command,
-                )
-            )
-        if ended:
-            text = reading.result_text(item)
-            if command is not None:
-                self.emit(CommandRun(command=command, exit_code=item.get("exitCode"), output=text, call=id))
-            for change in reading.file_changes(item) if kind == "fileChange" else []:
-                self.emit(msgspec.structs.replace(change, call=id))
-            self._open.pop(id, None)
-            self.emit(ToolEnded(call=id, name=name, result=text, ok=item.get("status") == "completed"))
-
 
 # A session of Codex: a thread of its own app-server.
 #
@@ -678,15 +510,10 @@ def _arguments(call: dict[str, Any]) -> Any:
 
 
 class CodexAgent(DrivenAgent):
-    async def _open(self, spec: SessionSpec, env: dict[str, str]) -> CodexSession | ExecSession:
+    async def _open(self, spec: SessionSpec, env: dict[str, str]) -> CodexSession:
         peer = await self.start(list(self.launch.argv), Connection("host"), spec, env)
         session = CodexSession(self.card, spec, peer, self.launch.options)
-        try:
-            await session.shake_hands()
-        except PeerExited as error:
-            if "app-server" not in error.stderr_tail:
-                raise
-            return ExecSession(self.card, spec, self.launch, env, self.patience)
+        await session.shake_hands()
         return session
 
     async def stored_sessions(self, cwd: str | None = None) -> list[StoredSession]:
