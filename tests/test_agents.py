@@ -22,7 +22,7 @@ from treadle.drivers.card import cards
 from treadle.errors import ConfigError, Denied
 from treadle.events import ToolDenied, ToolEnded
 from treadle.io.paths import config_file
-from treadle.session import Access, Agent, Confinement, Decision, Guards, SessionSpec
+from treadle.session import Access, Agent, Amount, Confinement, Decision, Guards, SessionSpec
 from treadle.sessions.served import run_turn
 from treadle.settings.config import AgentSettings
 from treadle.testing.sessions import ScriptedAgent
@@ -292,7 +292,7 @@ def test_two_guards_together_are_both_asked_told_and_closed() -> None:
             said.append(f"{name} watches")
             return lambda: said.append(f"{name} checks")
 
-        async def calling(spent: Callable[[], tuple[int, float | None]], tokens: int) -> Callable[[], None]:
+        async def calling(spent: Callable[[], Amount], most: Amount) -> Callable[[], None]:
             return lambda: None
 
         return Guards(writing=writing, watching=watching, holding=lambda: {name: "held", "both": name}, calling=calling)

@@ -67,9 +67,11 @@ Watching: TypeAlias = Callable[[], Callable[[], None]]
 """Called before a command whose writes are not known; what it returns is called after it, and may raise Denied."""
 Holding: TypeAlias = Callable[[], Mapping[str, str]]
 """The files and directories that others hold at this moment, each with who holds it, why and until when."""
-Calling: TypeAlias = Callable[[Callable[[], tuple[int, float | None]], int], Awaitable[Callable[[], None]]]
-"""Awaited before each call of the model, with a function that tells the session's tokens and cost so far, and about how
-many tokens the request has; may end the turn by raising. What it returns is called when that call has ended."""
+Amount: TypeAlias = tuple[int, float | None]
+"""Tokens, and what they cost in USD if that is known."""
+Calling: TypeAlias = Callable[[Callable[[], Amount], Amount], Awaitable[Callable[[], None]]]
+"""Awaited before each call of the model, with a function that tells what the session has used so far, and what this
+call may use at most; may end the turn by raising. What it returns is called when that call has ended."""
 
 
 class Rules(msgspec.Struct, frozen=True, kw_only=True):

@@ -7,6 +7,7 @@ Every key that it could find holds the mark, which is given backwards so that it
 Its answer is JSON: the service's status, what it sees in the two variables, and where it found what.
 """
 
+import contextlib
 import json
 import os
 import sys
@@ -64,6 +65,20 @@ def search(wanted: bytes) -> list[str]:
                     found += [place] if wanted in file.read(1 << 20) else []
         except OSError:
             continue
+    others = [pid for pid in os.listdir("/proc") if pid.isdigit() and int(pid) != os.getpid()]
+    return found + [f"/proc/{pid}/mem" for pid in others if wanted in memory(pid)]
+
+
+def memory(pid: str) -> bytes:
+    """What a process has written, which is what its core dump has: of each part the first 64 MB."""
+    found = b""
+    with contextlib.suppress(OSError), open(f"/proc/{pid}/maps") as parts, open(f"/proc/{pid}/mem", "rb", 0) as file:
+        for words in (line.split() for line in parts):
+            begin, end = (int(each, 16) for each in words[0].split("-"))
+            if words[1].startswith("rw"):
+                with contextlib.suppress(OSError):
+                    file.seek(begin)
+                    found += file.read(min(end - begin, 64 << 20))
     return found
 
 

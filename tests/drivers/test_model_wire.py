@@ -12,12 +12,12 @@ import pytest
 from treadle.agent.providers.script import Script, ScriptedReply, UsageLine
 from treadle.drivers.acp.driver import AcpAgent
 from treadle.drivers.card import cards, launch_of
-from treadle.drivers.model_wire import WirePlan, planned, wired
+from treadle.drivers.model_wire import PLACE, WirePlan, planned, wired
 from treadle.errors import BudgetExceeded, ConfigError
 from treadle.events import TurnEnded, Usage, Warned
 from treadle.gateway.recording import CallReplay, recordings
 from treadle.io.sandbox import methods
-from treadle.session import Confinement, Guards, Limits, SessionSpec
+from treadle.session import Amount, Confinement, Guards, Limits, ModelWire, SessionSpec
 from treadle.sessions.served import run_turn
 from treadle.sessions.session import BaseSession
 from treadle.settings.config import AgentSettings, Settings
@@ -140,24 +140,51 @@ async def test_without_a_sandbox_calls_are_counted_and_the_key_counts_as_inside(
         ),
         ("gemini", {"GEMINI_API_KEY": KEY}, {".gemini/settings.json": {"env": {"GEMINI_API_KEY": "y"}}}, "settings"),
         ("copilot", {"COPILOT_PROVIDER_API_KEY": KEY}, {}, "COPILOT_PROVIDER_BASE_URL is not set"),
-        ("gemini", {"GEMINI_API_KEY": KEY, "TREADLE_MODEL_WIRE": "direct"}, {}, "switched off"),
+        ("pi", {"OPENAI_API_KEY": KEY}, {".pi/agent/auth.json": {"openai": {"type": "oauth"}}}, "signed in by itself"),
+        ("pi", {"OPENAI_API_KEY": KEY, "XAI_API_KEY": KEY}, {}, "XAI_API_KEY is set"),
     ],
 )
-async def test_where_the_key_stays_inside_that_is_stated_with_the_reason(
+def test_where_the_key_stays_inside_the_reason_is_named(
     name: str, variables: dict[str, str], settings: dict[str, Any], why: str, tmp_path: Path
 ) -> None:
     for path, table in settings.items():
         (tmp_path / path).parent.mkdir(parents=True)
         (tmp_path / path).write_text(json.dumps(table))
-    agent = driven(name, tmp_path, **variables)
+    env = {"HOME": str(tmp_path), **variables}
+    wire = planned(cards()[name], spec(tmp_path), Settings(), env)
+    assert isinstance(wire, ModelWire) and (wire.way, wire.key) == ("direct", "inside") and why in wire.why
+    with pytest.raises(ConfigError, match="cannot be used through the gateway"):
+        planned(cards()[name], spec(tmp_path, model_wire="gateway"), Settings(), env)
+
+
+async def test_a_session_whose_gateway_is_switched_off_says_so(tmp_path: Path) -> None:
+    agent = driven("gemini", tmp_path, GEMINI_API_KEY=KEY, TREADLE_MODEL_WIRE="direct")
     session = await agent.open(spec(tmp_path, confinement=Confinement(use="off")))
     wire = session.info.wire
     await session.close()
-    assert wire is not None and (wire.way, wire.key) == ("direct", "inside") and why in wire.why
-    assert why in agent.wire_in_words(str(tmp_path))
-    if "TREADLE_MODEL_WIRE" not in variables:
-        with pytest.raises(ConfigError, match="cannot be used through the gateway"):
-            await agent.open(spec(tmp_path, model_wire="gateway"))
+    assert wire is not None and (wire.way, wire.key) == ("direct", "inside") and "switched off" in wire.why
+    assert "switched off" in agent.wire_in_words(str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("name", "key", "base"),
+    [
+        ("pi", "ANTHROPIC_API_KEY", "https://api.anthropic.com"),
+        ("pi", "OPENAI_API_KEY", "http://127.0.0.1:9/v1"),
+        ("opencode", "ANTHROPIC_API_KEY", "https://api.anthropic.com/v1"),
+    ],
+)
+def test_an_agent_with_many_providers_is_led_by_its_settings_for_the_one_that_it_has_a_key_for(
+    name: str, key: str, base: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TREADLE_HOME", str(tmp_path / "treadle"))
+    (tmp_path / ".pi/agent").mkdir(parents=True)
+    own = {"providers": {"openai": {"baseUrl": "http://127.0.0.1:9/v1"}}} if "OPENAI" in key else {}
+    (tmp_path / ".pi/agent/models.json").write_text(json.dumps(own))
+    plan = planned(cards()[name], spec(tmp_path), Settings(), {"HOME": str(tmp_path), key: KEY})
+    assert isinstance(plan, WirePlan) and (plan.base_url, plan.keys) == (base, (key,))
+    (content,) = plan.sets.values()
+    assert PLACE in content and key.partition("_")[0].lower() in json.loads(content).popitem()[1]
 
 
 @pytest.mark.parametrize(
@@ -231,10 +258,10 @@ async def test_who_decides_elsewhere_what_it_may_spend_is_asked_before_each_call
     tmp_path: Path, model: ModelServer
 ) -> None:
     """As a fleet does: the turn ends with that reason at once, and can be continued."""
-    told_of: list[tuple[int, float | None]] = []
+    told_of: list[Amount] = []
     ended: list[int] = []
 
-    async def calling(spent: Callable[[], tuple[int, float | None]], tokens: int) -> Callable[[], None]:
+    async def calling(spent: Callable[[], Amount], most: Amount) -> Callable[[], None]:
         told_of.append(spent())
         if told_of[-1][0]:
             raise BudgetExceeded("it has used 125 of 200 tokens")

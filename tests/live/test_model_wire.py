@@ -1,15 +1,19 @@
 """The real programs through the gateway: the same events as without it, and no key where they can look."""
 
+import ast
 import json
 import os
 import re
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from tests.drivers import searching_agent
 from tests.drivers.programs import KEY, PROGRAMS, environment, install
 from tests.drivers.scenarios import DONE, HELLO, NAMED, Played, Scenario, play, script
+from tests.drivers.test_model_wire import KINDS
 from treadle.agent.providers.script import CallLine, Script, ScriptedReply, UsageLine
 from treadle.agents import _load
 from treadle.drivers.agent import DrivenAgent
@@ -22,7 +26,8 @@ from treadle.settings.config import AgentSettings
 from treadle.testing.server import ModelServer
 
 SECRET = "REAL-KEY-of-the-person-0123456789"
-LOOK = "env; cat /proc/*/environ /proc/*/cmdline 2>/dev/null; grep -rasl REAL-KEY- . ~ /tmp 2>/dev/null; true"
+LOOK = 'python3 -c \'import look; print([look.search(each[::-1].encode()) for each in ("nur-eldaert", "-YEK-LAER")])\''
+"""For the placeholder, which is there, and for what all keys have; backwards, so that these words are not found."""
 
 
 def _kimi(home: Path, url: str) -> dict[str, str]:
@@ -51,18 +56,37 @@ def _opencode(home: Path, url: str) -> dict[str, str]:
     return {"OPENAI_API_KEY": SECRET}
 
 
-OTHERWISE: dict[str, Callable[[Path, str], dict[str, str]]] = {"kimi": _kimi, "opencode": _opencode, "qwen": _qwen}
+def _pi(home: Path, url: str) -> dict[str, str]:
+    folder = home / ".pi" / "agent"
+    (folder / "models.json").write_text(json.dumps({"providers": {"openai": {"baseUrl": f"{url}/v1"}}}))
+    (folder / "settings.json").write_text(json.dumps({"defaultProvider": "openai", "defaultModel": "gpt-5"}))
+    return {"OPENAI_API_KEY": SECRET}
+
+
+OTHERWISE: dict[str, Callable[[Path, str], dict[str, str]]] = {
+    "kimi": _kimi,
+    "opencode": _opencode,
+    "pi": _pi,
+    "qwen": _qwen,
+}
 """Set up by variables alone: what these programs have in their settings goes before that."""
-NAMES = sorted({*PROGRAMS} - {"pi"})
-"""pi takes a base URL from a file of its own only, so that it is used without a gateway."""
+NAMES = sorted(PROGRAMS)
 TURNS = Scenario("turns", ("[[tool]] please", "[[hello]] please"), lambda played: None)
+FULL = ScriptedReply(when=r"\[\[full\]\]", text="It is long.", usage=UsageLine(input=990_000, output=5))
+COMPACTED = Scenario("compacted", ("[[full]] please", "[[hello]] please"), lambda played: None)
+"""The model reports a conversation that is longer than any of them bears."""
+SUMMARY = r"(?i)summar|compact|compress|handoff"
 
 
-def driven(name: str, home: Path, url: str) -> DrivenAgent:
+def driven(name: str, home: Path, url: str, *, others: bool = False) -> DrivenAgent:
+    """`others`: a person has all other keys, too, but for those that would lead it to another service."""
     home.mkdir()
-    env = {variable: text.replace(KEY, SECRET) for variable, text in environment(name, home, url).items()}
-    env |= OTHERWISE.get(name, lambda home, url: {})(home, url)
     card = cards()[name]
+    env = {kind: f"{SECRET}-{kind}" for kind in KINDS if others and card.wire and kind not in card.wire.unless}
+    if card.wire is not None and card.wire.form in ("opencode", "pi"):
+        env = {kind: text for kind, text in env.items() if kind not in card.wire.keys}
+    env |= {variable: text.replace(KEY, SECRET) for variable, text in environment(name, home, url).items()}
+    env |= OTHERWISE.get(name, lambda home, url: {})(home, url)
     made = _load(card.driver)(
         card, launch_of(card, AgentSettings(command=str(install(name) / card.program))), environ=env
     )
@@ -76,7 +100,9 @@ def told(played: Played) -> list[str]:
 
 
 @pytest.mark.skipif(methods.available().method is None, reason="this machine can confine nothing")
-@pytest.mark.parametrize("scenario", [TURNS, NAMED["interrupted"], NAMED["failed"]], ids=lambda scenario: scenario.name)
+@pytest.mark.parametrize(
+    "scenario", [TURNS, NAMED["interrupted"], NAMED["failed"], COMPACTED], ids=lambda scenario: scenario.name
+)
 @pytest.mark.parametrize("name", NAMES)
 async def test_the_events_are_the_same_and_the_service_has_the_real_key(
     name: str, scenario: Scenario, tmp_path: Path
@@ -86,10 +112,19 @@ async def test_the_events_are_the_same_and_the_service_has_the_real_key(
     tools = PROGRAMS[name].tools
     rows = {}
     for way in ("direct", "gateway"):
-        async with ModelServer(script(tools, str(work) if PROGRAMS[name].absolute else ""), batch=False) as server:
+        title, *replies = script(tools, str(work) if PROGRAMS[name].absolute else "").reply
+        async with ModelServer(Script(reply=(title, FULL, *replies)), batch=False) as server:
             agent = driven(name, tmp_path / way, server.url)
             async with play(agent, scenario, work, model_wire=way) as played:
                 wire = played.session.info.wire
+            if scenario is COMPACTED:
+                last = [
+                    str([*body.get("messages", ()), *body.get("input", ()), *body.get("contents", ())][-1:])
+                    for body in (one.body for one in server.asked)
+                ]
+                print(name, way, len(server.asked), [bool(re.search(SUMMARY, text)) for text in last], told(played))
+                for one in server.asked:
+                    print("   ", str(one.body)[-300:])
             keys = {text for one in server.asked for text in one.headers.values() if SECRET in text}
         rows[way] = told(played), [(end.outcome, re.sub(r"127\.0\.0\.1:\d+", "", end.text)) for end in played.ends]
         assert wire is not None and wire.way == way and keys, "the service is given the real key"
@@ -102,19 +137,21 @@ async def test_the_events_are_the_same_and_the_service_has_the_real_key(
 @pytest.mark.skipif(methods.available().method is None, reason="this machine can confine nothing")
 @pytest.mark.parametrize("name", NAMES)
 async def test_a_command_of_the_program_finds_no_key(name: str, tmp_path: Path) -> None:
+    """Of 17 kinds: in variables, words, memory (which is what a core dump has), files and logs."""
     work = tmp_path / "work"
     work.mkdir()
-    tool, arguments = PROGRAMS[name].tools.shell(f"({LOOK}) > seen.txt 2>&1")
+    shutil.copy(searching_agent.__file__, work / "look.py")
+    tool, arguments = PROGRAMS[name].tools.shell(f"{LOOK} > seen.txt 2>&1")
     used = UsageLine(input=1, output=1)
     call = ScriptedReply(when="begin", call=(CallLine(name=tool, arguments=arguments, id="call_1"),), usage=used)
     title = ScriptedReply(system="You are a title generator", text="A title", usage=used, times="always")
     last = ScriptedReply(text=DONE, usage=used, times="always")
     async with ModelServer(Script(reply=(title, call, last)), batch=False) as server:
-        agent = driven(name, tmp_path / "home", server.url)
+        agent = driven(name, tmp_path / "home", server.url, others=True)
         async with play(agent, Scenario("search", ("begin",), lambda played: None), work, model_wire="gateway"):
             pass
-    seen = (work / "seen.txt").read_text(errors="replace")
-    assert "PATH=" in seen and "REAL-KEY-" not in seen.replace("grep -rasl REAL-KEY-", "")
+    there, keys = ast.literal_eval((work / "seen.txt").read_text())
+    assert any("environ" in place for place in there) and any("mem" in place for place in there) and keys == []
     assert os.listdir(tmp_path / "home"), "it has a home to look through"
 
 

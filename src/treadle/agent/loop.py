@@ -52,12 +52,14 @@ from treadle.events import (
     ToolEnded,
     ToolStarted,
     TurnEnded,
+    Usage,
     Warned,
 )
 from treadle.io.tasks import finished, looked
-from treadle.session import Access, Calling, Decision, HookVerdict, Limits, Reasoning, Watching
+from treadle.session import Access, Amount, Calling, Decision, HookVerdict, Limits, Reasoning, Watching
 from treadle.sessions.session import Turn, error_info, settled
 from treadle.sessions.totals import Totals
+from treadle.wire.models.families import LONGEST_OUTPUT
 
 # Limits of a turn and of its session: model calls, wall time, tokens, money.
 
@@ -421,8 +423,13 @@ class TurnLoop:
         self.parts.budget.check(self.turn.iterations, self.parts.spent())
         if self.parts.calling is not None:
             self._called = await self.parts.calling(
-                lambda: (self.parts.spent().total_tokens, self.parts.spent().cost_usd), self.parts.context.tokens()
+                lambda: (self.parts.spent().total_tokens, self.parts.spent().cost_usd), self._most()
             )
+
+    def _most(self) -> Amount:
+        """What the next call may use."""
+        tokens, longest = self.parts.context.tokens(), self.parts.max_output_tokens or LONGEST_OUTPUT
+        return tokens + longest, self.parts.provider.cost(Usage(input_tokens=tokens, output_tokens=longest))
 
     def _call_ended(self) -> None:
         called, self._called = self._called, None

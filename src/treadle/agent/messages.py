@@ -127,6 +127,10 @@ class Provider(Protocol):
         """Whether the cost of a call will be known, so that a cost limit can be enforced."""
         ...
 
+    def cost(self, usage: Usage) -> float | None:
+        """What a call that uses so much costs; None where that is not known."""
+        ...
+
     @property
     def sees(self) -> bool:
         """Whether images may be sent. Whether the model itself accepts them shows only when it refuses them."""

@@ -45,7 +45,7 @@ class WireVariables(msgspec.Struct, frozen=True, kw_only=True):
     """Variables with which it uses another service, in another way."""
     instead: tuple[str, ...] = ()
     """Variables of other credentials, which it does not use when it has a key."""
-    form: Literal["", "codex", "opencode"] = ""
+    form: Literal["", "codex", "opencode", "pi"] = ""
     """Whose settings say it, where its variables do not."""
 
 

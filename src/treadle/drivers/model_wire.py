@@ -31,7 +31,11 @@ if TYPE_CHECKING:  # the HTTP client is slow to import, and an agent that is use
 
 _NAME = re.compile(r"[A-Za-z0-9_-]+")
 _OWN_KEY = re.compile(r"(?i)api_?key_?helper|api_?key|bearer_token|auth_token")
+_STEPS = {"opencode": ("provider", "", "options", "baseURL"), "pi": ("providers", "", "baseUrl")}
+"""Where these agents' settings have the base URL of a provider, whose name stands for the empty step."""
 _PROXIES = ("http_proxy", "https_proxy", "all_proxy")
+APART = "which stays inside, and was not tried with the vendor"
+SIGNED_IN = f"it is signed in by itself (auth.json), {APART}"
 OUTSIDE = ModelWire(way="gateway", key="outside")
 UNCONFINED = ModelWire(
     way="gateway", why="it is not confined, so that it could read what the processes of its user hold"
@@ -80,17 +84,19 @@ def _plan(card: Card, env: Mapping[str, str]) -> WirePlan | str:
     if wire.form == "codex":
         return _codex(card, wire, env)
     files = placed(card.settings, env)
+    if wire.form == "pi" and any(read_settings(os.path.join(os.path.dirname(path), "auth.json")) for path in files):
+        return SIGNED_IN
     tables = [read_settings(path) for path in files]
     named = [pair for table in tables for pair in _named(table)]
     keys = tuple(name for name in wire.keys if env.get(name))
-    base = _opencode_base(tables, keys) if wire.form == "opencode" else ""
+    base = _base_of_provider(tables, wire, keys) if wire.form else ""
     other = next((name for name, value in named if value != base), "")
     if other:
         return f"its settings name {other}, which goes before its environment"
     if not keys:
-        return f"none of {', '.join(wire.keys)} is set: it has a sign-in of its own, which stays inside"
-    if wire.form == "opencode":
-        return base and _unlisted(files, base) or _opencode(wire, keys, env, base)
+        return f"none of {', '.join(wire.keys)} is set: it has a sign-in of its own, {APART}"
+    if wire.form:
+        return base and _unlisted(files, base) or _of_provider(wire, keys, env, base)
     base = env.get(wire.base) or wire.usual
     if not base:
         return f"{wire.base} is not set"
@@ -104,12 +110,12 @@ def _unlisted(files: Sequence[str], base: str) -> str:
     return f"its settings name {host_of(base)}, which they did not before: allow it once with --network"
 
 
-def _opencode_base(tables: Sequence[Any], keys: Sequence[str]) -> str:
+def _base_of_provider(tables: Sequence[Any], wire: WireVariables, keys: Sequence[str]) -> str:
     """The base URL of the provider that has this key, as its files say it."""
     base = ""
     for found in tables:
-        for step in ("provider", _provider(keys), "options", "baseURL"):
-            found = found.get(step) if isinstance(found, dict) else None
+        for step in _STEPS[wire.form]:
+            found = found.get(step or _provider(keys)) if isinstance(found, dict) else None
         base = found if isinstance(found, str) else base
     return base
 
@@ -118,15 +124,19 @@ def _provider(keys: Sequence[str]) -> str:
     return keys[0].partition("_")[0].lower() if len(keys) == 1 else ""
 
 
-def _opencode(wire: WireVariables, keys: tuple[str, ...], env: Mapping[str, str], base: str) -> WirePlan | str:
+def _of_provider(wire: WireVariables, keys: tuple[str, ...], env: Mapping[str, str], base: str) -> WirePlan | str:
     """It takes the base URL of a provider from its settings, and settings from this variable before those of files."""
     if len(keys) > 1:
         return f"{' and '.join(keys)} are set: a gateway has one service"
     if env.get(wire.base):
         return f"{wire.base} is set"
-    provider = _provider(keys)
-    content = msgspec.json.encode({"provider": {provider: {"options": {"baseURL": PLACE}}}}).decode()
-    return WirePlan(base or names.VENDORS[provider].base_url, keys, {wire.base: content})
+    content: Any = PLACE
+    for step in reversed(_STEPS[wire.form]):
+        content = {step or _provider(keys): content}
+    base = base or names.VENDORS[_provider(keys)].base_url
+    if wire.form == "pi" and keys == ("ANTHROPIC_API_KEY",):
+        base = base.removesuffix("/v1")  # its client adds that
+    return WirePlan(base, keys, {wire.base: msgspec.json.encode(content).decode()})
 
 
 def _codex(card: Card, wire: WireVariables, env: Mapping[str, str]) -> WirePlan | str:
@@ -162,7 +172,7 @@ def _usual_codex(path: str, provider: str, wire: WireVariables, env: Mapping[str
     if provider != "openai":
         return f"its provider {provider} is not in its settings"
     if os.path.exists(os.path.join(os.path.dirname(path), "auth.json")):
-        return "it is signed in by itself (auth.json), which stays inside"
+        return SIGNED_IN
     key = next((name for name in wire.keys if env.get(name)), "")
     if not key:
         return f"none of {', '.join(wire.keys)} is set"

@@ -30,7 +30,7 @@ from treadle.gateway.recording import CallRecorder, CallReplay
 from treadle.gateway.spending import LETTERS, Reserved, Spending
 from treadle.io.http import HttpClient, HttpError, Response
 from treadle.io.sandbox.proxy import Passage
-from treadle.session import Calling
+from treadle.session import Amount, Calling
 from treadle.wire.models import families
 from treadle.wire.models.families import AskedCall, Family, ReplyMeter, letters
 
@@ -289,14 +289,14 @@ class ModelGateway(Passage):
             return
         with contextlib.ExitStack() as afterwards:
             if self._calling is not None:
-                afterwards.callback(await self._calling(self._spent, letters(call.body) // LETTERS))
+                afterwards.callback(await self._calling(self._spent, self.spending.most(call)))
             reserved = await self.spending.reserve(call)
             afterwards.callback(self.spending.release, reserved)
             if reserved.body is not None:
                 self._note(reserved.note, "budget")
             await self._exchange(asked, call, reserved, http, writer)
 
-    def _spent(self) -> tuple[int, float | None]:
+    def _spent(self) -> Amount:
         return self.spending.spent.total_tokens, self.spending.spent.cost_usd
 
     async def _exchange(

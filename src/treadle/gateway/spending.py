@@ -14,16 +14,14 @@ import msgspec
 
 from treadle.errors import BudgetExceeded
 from treadle.events import Usage
-from treadle.session import Limits
+from treadle.session import Amount, Limits
 from treadle.sessions.totals import Totals, price_of
-from treadle.wire.models.families import AskedCall, letters, with_output_limit
+from treadle.wire.models.families import LONGEST_OUTPUT, AskedCall, letters, with_output_limit
 
 LETTERS = 4
 """Letters of a request for one token, about."""
 SHORTEST = 256
 """Tokens below which a reply is of no use: such a call is refused."""
-LONGEST_OUTPUT = 32_000
-"""What a reply is taken for that names no limit; where less is left, the request is given that limit."""
 
 
 class Reserved(msgspec.Struct, frozen=True, kw_only=True):
@@ -69,6 +67,11 @@ class Spending:
             raise BudgetExceeded(f"the budget is used up: {self.known_cost:.4f} USD of {money:g} are spent")
         if tokens is not None and used >= tokens:
             raise BudgetExceeded(f"the budget is used up: {used} of {tokens} tokens are used")
+
+    def most(self, call: AskedCall) -> Amount:
+        """What a call may use, as far as it can be estimated."""
+        tokens, longest = letters(call.body) // LETTERS, call.output_limit or LONGEST_OUTPUT
+        return tokens + longest, self._costs(Usage(model=call.model, input_tokens=tokens, output_tokens=longest))
 
     async def reserve(self, call: AskedCall) -> Reserved:
         """Raises BudgetExceeded when the call does not fit into what is left."""

@@ -159,12 +159,12 @@ async def test_calls_at_the_same_time_reserve_what_they_ask_with_where_that_is_m
     def now() -> tuple[int, float | None]:
         return spent, None if price is None else spent * price
 
-    (await counts.before_call(now, 10))()
+    (await counts.before_call(now))()
     spent = 10
     begun = []
 
     async def call() -> None:
-        begun.append(await counts.before_call(now, 300))
+        begun.append(await counts.before_call(now, (300, 300 * (price or 0))))
 
     calls = [asyncio.create_task(call()) for _ in range(8)]
     for _ in range(20):

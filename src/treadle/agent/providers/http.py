@@ -17,7 +17,7 @@ from treadle import __version__
 from treadle.agent.messages import Image, ModelRequest, Reply, ReplyItem
 from treadle.agent.providers.known import Price, cost
 from treadle.errors import AuthFailed, ConfigError, ContextOverflow, LineTooLong, ProviderError, RateLimited
-from treadle.events import ErrorInfo, Retrying, TextDelta
+from treadle.events import ErrorInfo, Retrying, TextDelta, Usage
 from treadle.redact import Redactor
 from treadle.session import Effort, Reasoning
 from treadle.wire.common import images as wire
@@ -495,6 +495,9 @@ class HttpProvider:
     @property
     def priced(self) -> bool:
         return self._price is not None or self._endpoint.reports_cost
+
+    def cost(self, usage: Usage) -> float | None:
+        return cost(usage, self._price)
 
     def stream(self, request: ModelRequest) -> AsyncGenerator[ReplyItem, None]:
         if request.reasoning is None and request.thinking_tokens is None:

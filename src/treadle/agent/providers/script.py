@@ -246,6 +246,9 @@ class ScriptedProvider:
     def priced(self) -> bool:
         return any(reply.cost is not None for reply in self.player.script.reply)
 
+    def cost(self, usage: Usage) -> float | None:
+        return None
+
     def stream(self, request: ModelRequest) -> AsyncGenerator[ReplyItem, None]:
         return retrying(lambda: self._play(Cue.of(request)), self._retry, self._clock)
 

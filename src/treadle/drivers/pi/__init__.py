@@ -1,6 +1,6 @@
 """pi."""
 
-from treadle.drivers.card import Card, dropped, emulated, levels
+from treadle.drivers.card import Card, WireVariables, dropped, emulated, levels
 
 CARDS = (
     Card(
@@ -20,6 +20,15 @@ CARDS = (
         writes=("~/.pi",),
         adapters=("pi-acp",),
         settings=("~/.pi/agent/models.json",),
+        wire=WireVariables(
+            keys=("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "OPENROUTER_API_KEY"),
+            base="TREADLE_PI_SETTINGS",
+            unless=(
+                *("ANTHROPIC_OAUTH_TOKEN", "GEMINI_API_KEY", "GROQ_API_KEY", "MISTRAL_API_KEY", "XAI_API_KEY"),
+                *("CEREBRAS_API_KEY", "DEEPSEEK_API_KEY", "PI_CODING_AGENT_DIR"),
+            ),
+            form="pi",
+        ),
         capabilities=levels(
             native="streaming thinking tools results steer resume fork usage cost iterations model switch_model images "
             "toolset unsaved effort sandbox",

@@ -5,6 +5,9 @@ const ask = async (ctx, title, content) => {
 };
 
 export default function (pi) {
+  // Where its model is, when it is reached through our gateway.
+  const { providers = {} } = JSON.parse(process.env.TREADLE_PI_SETTINGS ?? "{}");
+  for (const [name, settings] of Object.entries(providers)) pi.registerProvider(name, settings);
   pi.on("before_agent_start", async (event, ctx) => {
     const given = await ask(ctx, "instructions", {});
     if (!given || (given.system === undefined && given.append === undefined)) return undefined;

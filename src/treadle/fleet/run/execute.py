@@ -65,7 +65,7 @@ from treadle.fleet.run.typed_answers import TypedAnswer
 from treadle.io.process import table
 from treadle.io.tasks import unless
 from treadle.receipts.trace import Check
-from treadle.session import Access, Agent, Answer, Decision, Guard, Guards, SessionSpec
+from treadle.session import Access, Agent, Amount, Answer, Decision, Guard, Guards, SessionSpec
 from treadle.sessions.handover import Gathering
 from treadle.wire.fleet import keys
 from treadle.wire.fleet.messages import RateReported, RunActivity, RunBeatAnswer, TreeSeen
@@ -138,10 +138,10 @@ class Meter:
         if not self._marks and (why := self._beyond(self.used, Used())):
             await self._stop(self._ask(why))
 
-    async def before_call(self, spent: Callable[[], tuple[int, float | None]], tokens: int = 0) -> Callable[[], None]:
-        """Wait while the run is paused, and while this call, of about so many tokens, fits only when others that are
-        under way use less than the last did, or than they ask with; end the turn if one as large as the last does not
-        fit at all. While no call has ended, there is one at a time."""
+    async def before_call(self, spent: Callable[[], Amount], most: Amount = (0, None)) -> Callable[[], None]:
+        """Wait while the run is paused, and while this call may not fit beside those that are under way: so at most
+        one passes the limit. End the turn if a call as large as the last does not fit at all. While no call has ended,
+        there is one at a time."""
         while True:
             await self._attempt.may_go_on.wait()
             if self.asks_for_more:  # another call of this run was refused, and it is being ended
@@ -149,7 +149,7 @@ class Meter:
             used = self._measure(*spent())
             if why := self._beyond(used, self._size or Used()):
                 raise self._ask(why)
-            size = _at_least(self._size or Used(), tokens)
+            size = _at_least(self._size or Used(), most)
             if not self._calls or not self._limited() or self._size and not self._beyond(used, self._reserved(size)):
                 break
             self._ended.clear()
@@ -195,12 +195,10 @@ class Meter:
         return BudgetExceeded(why)
 
 
-def _at_least(last: Used, tokens: int) -> Used:
-    """A call like the last, or larger in proportion."""
-    if tokens <= last.input_tokens:
-        return last
-    usd = last.usd * tokens / last.input_tokens if last.usd is not None and last.input_tokens else last.usd
-    return Used(input_tokens=tokens, usd=usd)
+def _at_least(last: Used, most: Amount) -> Used:
+    """As large as the last call, or larger."""
+    tokens, usd = most
+    return Used(input_tokens=max(tokens, last.input_tokens), usd=last.usd if usd is None else max(usd, last.usd or 0.0))
 
 
 def _since(before: Used, now: Used) -> Used:
