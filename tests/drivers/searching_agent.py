@@ -13,6 +13,7 @@ import os
 import sys
 import urllib.error
 import urllib.request
+from collections.abc import Iterator
 
 
 def main(base: str, key: str, path: str, mark: str) -> None:
@@ -66,20 +67,18 @@ def search(wanted: bytes) -> list[str]:
         except OSError:
             continue
     others = [pid for pid in os.listdir("/proc") if pid.isdigit() and int(pid) != os.getpid()]
-    return found + [f"/proc/{pid}/mem" for pid in others if wanted in memory(pid)]
+    return found + [f"/proc/{pid}/mem" for pid in others if any(wanted in part for part in memory(pid))]
 
 
-def memory(pid: str) -> bytes:
-    """What a process has written, which is what its core dump has: of each part the first 64 MB."""
-    found = b""
+def memory(pid: str) -> Iterator[bytes]:
+    """What a process has written, which is what its core dump has: of each part the first 16 MB."""
     with contextlib.suppress(OSError), open(f"/proc/{pid}/maps") as parts, open(f"/proc/{pid}/mem", "rb", 0) as file:
         for words in (line.split() for line in parts):
             begin, end = (int(each, 16) for each in words[0].split("-"))
             if words[1].startswith("rw"):
                 with contextlib.suppress(OSError):
                     file.seek(begin)
-                    found += file.read(min(end - begin, 64 << 20))
-    return found
+                    yield file.read(min(end - begin, 16 << 20))
 
 
 if __name__ == "__main__":
