@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import shlex
 import shutil
 import signal
 import socket
@@ -389,18 +388,14 @@ async def _collision(bus: Bus, order: str) -> str:
 
 
 async def _kill(bus: Bus, order: str, say: Callable[[str], None]) -> None:
-    """Hand the order to another agent as soon as its own has begun, and kill the runner with SIGKILL meanwhile."""
-    from treadle.fleet import client, sample
+    """Kill the runner with SIGKILL as soon as its agent has begun."""
+    from treadle.fleet import client
     from treadle.fleet.run import runs
     from treadle.io.process import table
 
     async for seen in client.events(bus, order, follow=True):
         if seen.n >= 3:
             break
-    ours = (sys.executable, "-P", "-c", "from treadle.cli import main; main()")
-    other = shlex.join([*ours, "acp", "--model", f"scripted:{sample.SHOP / 'discount.toml'}"])
-    await client.hand(bus, order, f"acp:{other}", by="demo")
-    say("discount is handed to another agent, which speaks ACP: treadle fleet hand")
     runner = runs.runner_of(runs.directory(order, 1))
     process = table.look(runner.pid) if runner is not None else None
     if process is not None and table.send(process, signal.SIGKILL):
