@@ -69,6 +69,8 @@ Holding: TypeAlias = Callable[[], Mapping[str, str]]
 """The files and directories that others hold at this moment, each with who holds it, why and until when."""
 Amount: TypeAlias = tuple[int, float | None]
 """Tokens, and what they cost in USD if that is known."""
+LONGEST_OUTPUT = 32_000
+"""Tokens that a reply is taken for whose request names no limit."""
 Calling: TypeAlias = Callable[[Callable[[], Amount], Amount], Awaitable[Callable[[], None]]]
 """Awaited before each call of the model, with a function that tells what the session has used so far, and what this
 call may use at most; may end the turn by raising. What it returns is called when that call has ended."""

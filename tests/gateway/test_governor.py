@@ -30,17 +30,18 @@ async def test_a_call_that_the_service_limits_is_made_again_when_its_time_has_co
             assert wiring.reports.waits[0].startswith("waiting for the model until ")
 
 
-async def test_every_run_of_the_account_waits_and_they_go_on_one_after_the_other(tmp_path: Path) -> None:
+async def test_every_run_of_the_account_waits_and_they_are_to_go_on_one_after_the_other(tmp_path: Path) -> None:
     """Without a governor, each of the ten would ask at once and be refused."""
-    async with ModelServer(HELLO, faults=[limited(2.0)]) as server:
-        async with before(server, tmp_path) as one, before(server, tmp_path) as other:
-            first = asyncio.create_task(ask(one.url, PATHS["anthropic"], BODY))
-            await until(lambda: one.reports.waits)
-            others = [asyncio.create_task(ask(other.url, PATHS["anthropic"], BODY)) for _ in range(9)]
-            await until(lambda: other.reports.waits)
-            assert len(server.asked) == 1, "they wait, too"
-            answers = await asyncio.gather(first, *others)
-    assert {answer.status for answer in answers} == {200} and len(server.asked) == 11
+    other, waits = AccountGovernor("service", KEY, place=str(tmp_path)), list[float]()
+    async with ModelServer(HELLO, faults=[limited(100.0)]) as server, before(server, tmp_path) as wiring:
+        waiting = [asyncio.create_task(ask(wiring.url, PATHS["anthropic"], BODY))]
+        await until(lambda: wiring.reports.waits)
+        waiting += [asyncio.create_task(other.turn(waits.append)) for _ in range(9)]
+        await until(lambda: len(waits) == 9)
+        assert len(server.asked) == 1 and not any(task.done() for task in waiting)
+        assert len(set(waits)) == 9 and 0 < max(waits) - until_of(tmp_path) < 1
+        for task in waiting:
+            task.cancel()
 
 
 async def test_what_no_wait_helps_against_is_passed_on(tmp_path: Path) -> None:

@@ -56,10 +56,9 @@ from treadle.events import (
     Warned,
 )
 from treadle.io.tasks import finished, looked
-from treadle.session import Access, Amount, Calling, Decision, HookVerdict, Limits, Reasoning, Watching
+from treadle.session import LONGEST_OUTPUT, Access, Amount, Calling, Decision, HookVerdict, Limits, Reasoning, Watching
 from treadle.sessions.session import Turn, error_info, settled
 from treadle.sessions.totals import Totals
-from treadle.wire.models.families import LONGEST_OUTPUT
 
 # Limits of a turn and of its session: model calls, wall time, tokens, money.
 

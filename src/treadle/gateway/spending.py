@@ -14,9 +14,9 @@ import msgspec
 
 from treadle.errors import BudgetExceeded
 from treadle.events import Usage
-from treadle.session import Amount, Limits
+from treadle.session import LONGEST_OUTPUT, Amount, Limits
 from treadle.sessions.totals import Totals, price_of
-from treadle.wire.models.families import LONGEST_OUTPUT, AskedCall, letters, with_output_limit
+from treadle.wire.models.families import AskedCall, letters, with_output_limit
 
 LETTERS = 4
 """Letters of a request for one token, about."""

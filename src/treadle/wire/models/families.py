@@ -18,8 +18,6 @@ Family: TypeAlias = Literal["anthropic", "chat", "responses", "gemini"]
 
 MOST = 1 << 53
 """Programs that read JSON cannot be relied on to handle larger numbers."""
-LONGEST_OUTPUT = 32_000
-"""Tokens that a reply is taken for whose request names no limit."""
 
 
 def count(table: Any, *names: str) -> int:
