@@ -166,17 +166,14 @@ def test_in_an_open_directory_a_link_to_a_pipe_is_replaced_and_elsewhere_it_is_f
     assert stat.S_IMODE((tmp_path / "link").stat().st_mode) == 0o640, "a link has no mode to keep"
 
 
-def test_a_file_is_renamed_over_another_and_one_that_is_not_there_is_said_or_told(tmp_path: Path) -> None:
+def test_a_file_is_moved_over_another_and_one_that_is_not_there_is_said(tmp_path: Path) -> None:
     old, new = str(tmp_path / "old"), str(tmp_path / "new")
-    for rename in (files.move, files.move_if_there):
-        Path(old).write_text(rename.__name__)
-        assert rename(old, new) is (True if rename is files.move_if_there else None)
-        assert Path(new).read_text() == rename.__name__ and not os.path.exists(old)
-    assert files.move_if_there(old, new) is False
+    Path(old).write_text("x")
+    Path(new).write_text("before")
+    files.move(old, new)
+    assert Path(new).read_text() == "x" and not os.path.exists(old)
     with pytest.raises(StorageError, match=f"cannot move {old}"):
         files.move(old, new)
-    with pytest.raises(StorageError, match=f"cannot rename {new}"):
-        files.move_if_there(new, str(tmp_path))
 
 
 # Appending...

@@ -181,16 +181,6 @@ async def test_closing_wakes_our_own_reader(ends: Ends) -> None:
     assert await asyncio.wait_for(reading, 60) == b""
 
 
-async def test_a_cancelled_read_loses_nothing(ends: Ends) -> None:
-    left, right = ends
-    reading = asyncio.create_task(right.read())
-    await asyncio.sleep(0)
-    reading.cancel()
-    await asyncio.gather(reading, return_exceptions=True)
-    await left.write(b"kept")
-    assert await right.read() == b"kept"
-
-
 async def test_closing_twice_is_harmless_to_what_got_its_numbers_since(ends: Ends) -> None:
     left, _ = ends
     left.close()

@@ -44,6 +44,7 @@ class Driven:
 
     ANSWER = b"1"
     PAUSES = PAUSES
+    SIZE = (100, 40)
 
     def __init__(self, number: int, seed: int, longest: float, directory: Path) -> None:
         self.seed = seed * 1000 + number
@@ -62,7 +63,7 @@ class Driven:
         self.broken: list[str] = []  # what ended one of those early
         self.done = threading.Event()
         (directory / self.name).mkdir()
-        size = ("--cols", "100", "--rows", "40")
+        size = ("--cols", str(self.SIZE[0]), "--rows", str(self.SIZE[1]))
         self.run("run", "--detach", "--id", self.name, *size, *self.program(seed + number), check=True)
 
     def program(self, seed: int) -> list[str]:

@@ -116,7 +116,7 @@ def died(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
     return place
 
 
-def clean_up(place: Place, *command: str, started_as: str = "old", killed: str = "") -> None:
+def clean_up(place: Place, *command: str, started_as: str = "new", killed: str = "") -> None:
     aftermath.main([place.directory, started_as, str(Path(place.directory) / "x.log"), *command, killed])
 
 

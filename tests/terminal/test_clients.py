@@ -187,26 +187,11 @@ def test_a_question_of_the_program_is_left_to_the_leaders_terminal(stage: Stage)
     assert b"?62;22c" not in output
 
 
-def test_the_roster_says_who_is_there(stage: Stage) -> None:
-    place = stage.start("cat")
-    with ExitStack() as stack:
-        terminal(stack, place.sock, (80, 24))
-        watcher = stack.enter_context(Client(place.sock))
-        watcher.hello(wire.READ_ONLY)
-        watcher.subscribe()
-        roster = watcher.detail()["clients"]
-    assert [(entry["terminal"], entry["read_only"], entry["leads"]) for entry in roster] == [
-        (True, False, True),
-        (False, True, False),
-    ]
-
-
 def test_orders_that_the_protocol_does_not_have_are_not_taken_from_one_who_has_not_said_hello(stage: Stage) -> None:
     place = stage.start("cat")
     with connected(place) as client:
         client.send(wire.Type(wire.ANYWAY, b"typed by mistake\n"))
         client.send(wire.Stop(0))
-        client.send(wire.Rename(b"other"))
         client.input(b"meant\n")
         client.subscribe()
         seen = b""
@@ -309,7 +294,3 @@ def test_a_removed_socket_is_made_again_for_new_clients_and_those_who_are_there_
             assert len(other.detail()["clients"]) == 2 and client.status().alive == 1
         assert len(logged(place, "the socket was removed, and is there again")) == 1
         os.kill(place.pids()[0], signal.SIGUSR1)
-        assert client.rename("y")["id"] == "y" and not os.path.exists(place.sock)
-        with connected(Place(place.directory, "y")) as other:
-            assert other.detail()["id"] == "y"
-        assert client.rename("y/z")["why"] and client.detail()["id"] == "y"

@@ -9,7 +9,7 @@ import pytest
 from tests.conftest import need
 from tests.terminal.support import Stage, connected, log_lines, until, watch
 from treadle.errors import NotFound
-from treadle.terminal.history import Log, Rotated, exit_record, keep_exit
+from treadle.terminal.history import Log, Rotated, exit_record
 
 
 def test_a_file_that_is_full_is_renamed_and_two_are_kept(tmp_path: Path) -> None:
@@ -74,12 +74,6 @@ def test_a_full_disk_under_the_log_costs_only_the_log(stage: Stage) -> None:
         assert client.exit_code == 5
 
 
-def test_a_log_sent_to_dev_null_makes_no_file(stage: Stage) -> None:
-    place = stage.start("true", log_file="/dev/null")
-    watch(place)
-    assert not os.path.exists(place.log)
-
-
 def test_the_log_says_when_it_started_and_how_it_ended(stage: Stage) -> None:
     place = stage.start("sh", "-c", "exit 3")
     watch(place)
@@ -112,46 +106,7 @@ def test_on_a_full_disk_how_it_ended_is_kept_in_place_of_some_output(tmp_path: P
     assert done.stdout.split() == ["5", "True"], done.stderr
 
 
-def test_how_it_ended_is_kept_and_read_back(tmp_path: Path) -> None:
-    path, output = str(tmp_path / "x.exit"), Rotated(str(tmp_path / "x.out"), 100)
-    keep_exit(path, {"format": 1, "code": 3, "reason": "\udcff"}, output)
-    assert exit_record(path) == {"format": 1, "code": 3, "reason": "?"}
-    assert os.stat(path).st_mode & 0o077 == 0
-
-
 def test_a_record_that_is_missing_is_said(tmp_path: Path) -> None:
     with pytest.raises(NotFound, match="left no exit record") as refused:
         exit_record(str(tmp_path / "x"))
     assert refused.value.hint
-
-
-def test_a_log_that_was_moved_goes_on_under_the_other_name(tmp_path: Path) -> None:
-    log = Log(str(tmp_path / "a"), "a")
-    log("info", "one")
-    os.rename(tmp_path / "a", tmp_path / "b")
-    log.moved(str(tmp_path / "b"), "b")
-    log("debug", "too fine")
-    log("info", "two")
-    log.close()
-    log("info", "three", lines=3)
-    lines = [json.loads(line) for line in (tmp_path / "b").read_text().splitlines()]
-    assert [(line["session"], line["event"]) for line in lines] == [("a", "one"), ("b", "two"), ("b", "three")]
-    assert "lines_lost_before" not in lines[2] and not (tmp_path / "a").exists()
-
-
-def test_a_file_is_renamed_when_it_has_reached_its_limit_and_not_before(tmp_path: Path) -> None:
-    path = tmp_path / "x"
-    path.write_bytes(b"12345")
-    file = Rotated(str(path), 10)
-    file.write(b"6789")
-    assert file.size == 9 and not (tmp_path / "x.1").exists()
-    file.write(b"a")
-    file.write(b"b")
-    assert (tmp_path / "x.1").read_bytes() == b"123456789a" and path.read_bytes() == b"b" and file.size == 1
-    file.give_back(100)
-    assert not (tmp_path / "x.1").exists() and file.lost == 0
-    file.give_back(100)
-    assert (file.size, file.lost, path.read_bytes()) == (0, 100, b"")
-    file.close()
-    file.give_back(5)
-    assert file.lost == 100, "one that is not open is left as it is"

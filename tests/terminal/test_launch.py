@@ -49,7 +49,7 @@ def test_a_directory_with_a_long_name_gets_a_short_socket(tmp_path: Path) -> Non
         stage.close()
 
 
-def test_every_file_of_an_earlier_session_is_gone_and_a_renamed_one_keeps_its_reports(stage: Stage) -> None:
+def test_every_file_of_an_earlier_session_is_gone(stage: Stage) -> None:
     place = Place(str(stage.directory), "x")
     for path in (place.out, f"{place.out}.1", place.state, place.summary):
         Path(path).write_text("old")
@@ -59,11 +59,6 @@ def test_every_file_of_an_earlier_session_is_gone_and_a_renamed_one_keeps_its_re
     assert not os.path.exists(place.out) or b"old" not in Path(place.out).read_bytes()
     with connected(place) as client:
         assert client.detail()["state_file"] == place.state
-    other = Place(str(stage.directory), "y")
-    Path(other.renamed).touch()
-    stage.start("cat", id="y")
-    with connected(other) as client:
-        assert client.detail()["state_file"].removeprefix(f"{other.state}.").isdigit()
 
 
 def test_a_file_that_cannot_be_removed_is_named_and_the_id_stays_free(stage: Stage) -> None:

@@ -51,14 +51,3 @@ def test_a_lock_says_that_it_lives_whatever_its_socket_says(tmp_path: Path) -> N
         assert row(place) == {**silent, "pid": 12, "reason": "its socket was removed, and is being made anew"}
         Path(place.pid).write_text("11")
         assert row(place)["pid"] is None
-
-
-def test_what_is_read_from_a_supervisor_is_what_its_summary_says(stage: Stage) -> None:
-    place = asking(stage, "a")
-    summed_up = row(place)
-    os.unlink(place.summary)
-    asked_of = row(place)
-    assert {key: asked_of[key] for key in ("id", "alive", "pid", "state", "agent", "message", "hint", "command")} == {
-        key: summed_up[key] for key in ("id", "alive", "pid", "state", "agent", "message", "hint", "command")
-    }
-    assert asked_of["workdir"] == summed_up["workdir"] and asked_of["prompts"] == []

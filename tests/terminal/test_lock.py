@@ -120,48 +120,6 @@ def test_a_pid_file_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     os.close(fd)
 
 
-def test_files_move_to_another_id_and_those_of_an_earlier_one_are_gone(tmp_path: Path) -> None:
-    before, after = Place(str(tmp_path), "old"), Place(str(tmp_path), "new")
-    held = lock.take(before)
-    held.write(11, 12)
-    Path(before.exit).unlink(missing_ok=True)
-    for place, words in ((before, "ours"), (after, "theirs")):
-        for path in (place.out, f"{place.out}.1", place.log, f"{place.log}.1", place.summary):
-            Path(path).write_text(words)
-    Path(f"{before.log}.1").unlink()
-    Path(before.sock).touch()
-    Path(after.exit).write_text('{"format": 1, "id": "new", "code": 0}')
-    lock.move(before, after)
-    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {
-        "new.pid": "11\n12",
-        "new.out": "ours",
-        "new.out.1": "ours",
-        "new.log": "ours",
-        "old.renamed": "",
-    }
-    with pytest.raises(Busy, match="session new is already running: supervisor 11, program 12") as refused:
-        lock.take(after)
-    assert "`treadle attach new`" in str(refused.value.hint)
-    held.place = after
-    assert not held.replaced
-    held.remove()
-    with pytest.raises(OSError):
-        os.fstat(held.fd)
-
-
-def test_an_id_that_is_taken_is_not_moved_to_and_nothing_changes(tmp_path: Path) -> None:
-    before, after = Place(str(tmp_path), "old"), Place(str(tmp_path), "new")
-    ours, theirs = lock.take(before), lock.take(after)
-    theirs.write(21, 22)
-    with pytest.raises(Busy):
-        lock.move(before, after)
-    assert sorted(os.listdir(tmp_path)) == ["new.pid", "old.pid"]
-    os.unlink(before.pid)
-    ours.remove()  # it is no error that it is gone
-    theirs.remove()
-    assert os.listdir(tmp_path) == []
-
-
 def test_a_pid_file_is_private_and_one_that_cannot_be_opened_is_named(tmp_path: Path) -> None:
     place = Place(str(tmp_path), "x")
     Path(place.pid).write_text("999999999\n")

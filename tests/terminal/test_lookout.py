@@ -1,6 +1,5 @@
 """Who is told about the state, and when: once for each change, however much is written meanwhile."""
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -8,7 +7,6 @@ import pytest
 from tests.terminal.support import WAIT, Stage, connected, until
 from treadle.terminal import history
 from treadle.terminal.client import Client
-from treadle.terminal.supervisor import Supervisor
 from treadle.wire.terminal import frames as wire
 
 ASKS = r"printf '\033]7501;state=blocked:kind=permission\033\\'; "
@@ -70,14 +68,3 @@ def test_each_question_is_notified_with_its_words(stage: Stage, tmp_path: Path) 
             until(lambda lines=lines: told.exists() and told.read_text().splitlines() == lines)
             client.input(b"\n")
         until(lambda: told.read_text().splitlines() == ["permission rm", "permission ls", "question ls"])
-
-
-def test_output_is_looked_at_soon_also_when_no_look_was_due(alone: Callable[..., Supervisor]) -> None:
-    supervisor = alone(classifier="none")
-    supervisor.lookout.look()
-    supervisor.loop.cancel("look")
-    assert supervisor.watch.stale is False
-    for words in (b"one", b"two"):
-        supervisor.lookout.output(words)
-        assert supervisor.watch.stale and supervisor.loop.has("look")
-        supervisor.loop.cancel("look")

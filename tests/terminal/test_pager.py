@@ -3,7 +3,6 @@
 import re
 import signal
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -78,23 +77,6 @@ def looked_through(desk: Desk, keys: bytes, lines: list[str], **how: bool) -> li
     return found
 
 
-@pytest.mark.parametrize(
-    ("keys", "tops"),
-    [
-        (b"q", [91]),
-        (b"k\x1b[Ajq", [91, 90, 89, 90]),
-        (b"g\x1b[B\rGq", [91, 0, 1, 2, 91]),
-        (b"\x1b[H\x1b[Fq", [91, 0, 91]),
-        (b"b\x1b[5~ \x1b[6~\x03", [91, 82, 73, 82, 91]),
-        (b"z\x1b", [91, 91]),
-    ],
-)
-def test_keys_move_by_lines_and_pages_within_the_text(desk: Desk, keys: bytes, tops: list[int]) -> None:
-    pictures = looked_through(desk, keys, [f"line {number}" for number in range(100)])
-    assert [rows for rows, _ in pictures] == [[f"line {top + at}" for at in range(9)] for top in tops]
-    assert [footer.split("   ")[0] for _, footer in pictures] == [f"t  {top + 9} of 100" for top in tops]
-
-
 def test_a_search_says_what_it_does_not_find(desk: Desk) -> None:
     desk.resize(120, 10)
     lines = [f"{'Error' if number % 50 == 5 else 'fine'} {number}" for number in range(100)]
@@ -115,13 +97,3 @@ def test_another_window_is_filled_anew_and_a_signal_ends_it(desk: Desk) -> None:
     assert len(looked_through(desk, b"", ["one"])) == 1
     desk.signalled(signal.SIGTERM)
     assert len(looked_through(desk, b"", ["one"], searching=True)) == 2, "also while it asks what to search"
-
-
-@pytest.mark.parametrize(("terminal", "colours"), [("truecolor", True), ("", False)])
-def test_colours_are_those_that_the_terminal_has(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch, terminal: str, colours: bool
-) -> None:
-    monkeypatch.setenv("COLORTERM", terminal)
-    desk.types(b"q")
-    look_through(Panel(desk.signals), "t", screen_of(["\x1b[31mred"]))
-    assert ("38;2;205;49;49" in desk.written()) == colours

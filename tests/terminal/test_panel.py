@@ -38,17 +38,6 @@ def panel(desk: Desk) -> Panel:
     return Panel(desk.signals)
 
 
-def test_it_has_a_screen_of_its_own_while_it_is_open(desk: Desk, panel: Panel) -> None:
-    with panel as same:
-        assert same is panel and desk.written() == "\x1b[?1049h\x1b[?25l\x1b[?1002;1006h\x1b[2J"
-    assert desk.written() == "\x1b[0m\x1b[?1002;1006l\x1b[?25h\x1b[?1049l"
-    assert panel.size == (40, 10)
-    desk.resize(1, 1)
-    assert panel.size == (2, 2)
-    panel.write("\ud800é")
-    assert desk.written() == "?é"
-
-
 @pytest.mark.parametrize(
     ("number", "key", "gone"),
     [
@@ -85,14 +74,6 @@ def test_a_line_is_typed_at_the_bottom_or_left(desk: Desk, panel: Panel, typed: 
     desk.types(typed)
     assert panel.ask("name?", "x") == text
     assert desk.written().startswith(f"\x1b[10;1H\x1b[0m{'name? x█':40}")
-
-
-def test_a_line_that_is_being_typed_follows_the_window_and_ends_with_it(desk: Desk, panel: Panel) -> None:
-    desk.signalled(signal.SIGWINCH)
-    desk.types(b"a\r")
-    assert panel.ask("q?") == "a"
-    desk.signalled(signal.SIGTERM)
-    assert panel.ask("q?") is None and panel.gone
 
 
 def test_the_detach_key_is_known_in_every_form_that_terminals_send_it() -> None:

@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from treadle.terminal import sequences
-from treadle.terminal.sequences import QueryFilter, Stripper, Whole, answers
+from treadle.terminal.sequences import QueryFilter, Stripper, Whole
 
 PIECES = st.sampled_from(
     [
@@ -99,11 +99,3 @@ def test_a_question_is_taken_out_of_a_replay_however_it_was_cut(query: bytes, st
 def test_everything_that_is_looked_for_is_notable(found: bytes) -> None:
     assert sequences.NOTABLE.search(b"text" + found)
     assert not sequences.NOTABLE.search(b"\x1b[1;31mred\x1b[0m\x1b[2J\x1b[5;1H\x1b[K\x1b(B")
-
-
-def test_answers_come_in_the_order_of_the_questions_and_unknown_ones_stay_without() -> None:
-    found = answers(b"\x1b[>0q\x1b[?u\x1b]7501;?\x1b\\\x1b[c\x1b[18t\x1b]11;?\x07\x1b[6n", (80, 24), everything=True)
-    version = sequences.__version__.encode()
-    assert found == b"\x1bP>|treadle(" + version + b")\x1b\\\x1b]7501;?\x1b\\\x1b[?62;22c\x1b[8;24;80t\x1b[1;1R"
-    assert answers(b"\x1b[6n\x1b[?6n", (80, 24), True, lambda: (4, 9)) == b"\x1b[10;5R\x1b[?10;5R"
-    assert answers(b"\x1b[c\x1b]7501;?\x07", (80, 24), everything=False) == b"\x1b]7501;?\x07"

@@ -19,11 +19,6 @@ def settings(**values: object) -> TerminalSettings:
     [
         ({"command": []}, "no command"),
         ({"command": ["a\0b"]}, "NUL"),
-        ({"cols": 65536}, "cols"),
-        ({"rows": -1}, "rows"),
-        ({"scrollback_bytes": True}, "scrollback_bytes"),
-        ({"idle_threshold_ms": 0}, "idle_threshold_ms"),
-        ({"classifier": "x"}, "classifier"),
         ({"resize_policy": "x"}, "resize_policy"),
         ({"workdir": "/no/such/place"}, "/no/such/place"),
     ],

@@ -1,6 +1,5 @@
 """What the program is doing, from all the evidence, at every labelled moment of real agents' recordings."""
 
-import base64
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -165,15 +164,6 @@ def test_a_prompt_is_never_typed_into_a_dialog_at_any_time_of_a_recording(name: 
     assert looks
 
 
-def test_what_is_asked_of_a_person_is_told_in_the_agents_words() -> None:
-    message = base64.b64encode("approve Bash: rm -rf build · now".encode()).decode()
-    watch = watcher()
-    say(watch, f"\x1b]7501;state=blocked:app=claude-code:kind=permission:msg={message}\x07", 10)
-    detail = watch.detail(20)
-    assert (detail["waiting_for"], detail["message"]) == ("permission", "approve Bash: rm -rf build · now")
-    assert detail["why"] == {"source": "osc 7501", "said": detail["why"]["said"]}
-
-
 @pytest.mark.parametrize(
     ("classifier", "allowed"), [("simple", {0x00, 0x04}), ("none", {0x00}), ("claude", {0x00, 0x01, 0x02, 0x03})]
 )
@@ -253,12 +243,6 @@ def test_a_turn_counts_once_also_when_its_work_was_never_told() -> None:
         say(watch, f"\x1b]7501;state={state}:app=claude-code\x07", now)
         turns.append(watch.detail(now)["turns"])
     assert turns == [0, 1, 2, 2, 2, 2, 3]
-
-
-def test_an_ordinary_shell_title_is_no_evidence() -> None:
-    watch = watcher("simple")
-    say(watch, "\x1b]0;user@host: ~/work\x07$ ", 0)
-    assert watch.detail(1)["agent"] is None
 
 
 def test_the_state_file_of_an_agents_hooks_counts_and_the_newest_word_wins(tmp_path: Path) -> None:

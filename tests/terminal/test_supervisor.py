@@ -7,7 +7,6 @@ import socket
 import stat
 import subprocess
 import sys
-import termios
 import threading
 import time
 from collections.abc import Callable
@@ -27,12 +26,10 @@ from tests.terminal.support import (
     watch,
 )
 from tests.waiting import stop
-from treadle.errors import Busy
 from treadle.io.process import table
-from treadle.terminal import history
 from treadle.terminal.client import Client
 from treadle.terminal.loop import READ
-from treadle.terminal.places import TITLE, Place
+from treadle.terminal.places import Place
 from treadle.terminal.supervisor import Supervisor
 from treadle.wire.terminal import frames as wire
 
@@ -62,16 +59,6 @@ def test_the_pseudocode_client_of_the_protocol_works(stage: Stage) -> None:
             output += payload
         assert b"got hi" in output
         assert payload == b"\x00\x00\x00\x05"
-
-
-def test_several_clients_ask_at_once_and_each_gets_its_answer(stage: Stage) -> None:
-    place = stage.start("sleep", "60")
-    clients = [Client(place.sock) for _ in range(5)]
-    for client in clients:
-        client.send(wire.StatusQuestion())
-    assert {client.ask(wire.StatusQuestion(), wire.StatusReply).pid for client in clients} == {place.pids()[1]}
-    for client in clients:
-        client.close()
 
 
 def test_fifty_connections_that_come_and_go_leave_no_trace(stage: Stage) -> None:
@@ -246,14 +233,6 @@ def test_after_the_linger_time_socket_and_pid_file_go_and_the_exit_record_stays(
     assert (record["format"], record["id"], record["code"]) == (1, place.id, 4)
 
 
-def test_a_subscriber_that_is_there_when_the_supervisor_leaves_has_had_its_exit(stage: Stage) -> None:
-    place = stage.start("sh", "-c", "echo x; exit 2", linger=0.0)
-    try:
-        assert watch(place) == (b"x\r\n", 2)
-    except Exception:
-        assert json.loads(Path(place.exit).read_text())["code"] == 2  # it ended before we subscribed
-
-
 def test_a_command_that_does_not_exist_fails_the_start_and_leaves_127_with_the_reason(stage: Stage) -> None:
     with pytest.raises(RuntimeError, match="No such file"):
         stage.start("no-such-program", id="x")
@@ -262,10 +241,6 @@ def test_a_command_that_does_not_exist_fails_the_start_and_leaves_127_with_the_r
     record = json.loads(Path(place.exit).read_text())
     assert record["code"] == 127 and "No such file" in record["reason"]
     assert b"no-such-program" in Path(place.out).read_bytes()
-
-
-def test_death_by_a_signal_is_128_and_its_number(stage: Stage) -> None:
-    assert watch(stage.start("sh", "-c", "kill -SEGV $$"))[1] == 128 + signal.SIGSEGV
 
 
 def test_a_background_process_that_keeps_the_terminal_does_not_hold_up_exit(stage: Stage) -> None:
@@ -447,14 +422,6 @@ def test_the_child_knows_its_session_its_additions_its_terminal_and_its_director
         term="vt220",
     )
     assert watch(place)[0].decode().strip() == f"{place.id}|a b|vt220||{tmp_path.resolve()}|"
-
-
-def test_the_session_variable_has_the_protocols_name_by_default(stage: Stage) -> None:
-    place = stage.start("sh", "-c", "echo $HEIMDALL_SESSION_ID; tty; ps -o pid= -p $$ | tr -d ' '")
-    lines = watch(place)[0].decode().split()
-    assert lines[0] == place.id
-    assert lines[1].startswith("/dev/pts/")
-    assert int(lines[2]) == json.loads(Path(place.exit).read_text())["pid"]
 
 
 def test_the_child_has_no_descriptors_and_signals_of_ours(stage: Stage) -> None:
@@ -710,17 +677,6 @@ def events(supervisor: Supervisor) -> list[tuple[str, str]]:
     return [(line["level"], line["event"]) for line in log_lines(supervisor.place)] if path.exists() else []
 
 
-def test_a_new_size_is_noted_with_its_place_in_the_output_and_the_same_one_is_set_again(alone: Alone) -> None:
-    supervisor = alone()
-    draw(supervisor, b"hello")
-    supervisor.resize(100, 30)
-    assert supervisor.sizes == [(0, 80, 24), (5, 100, 30)] and supervisor.size == (100, 30)
-    assert termios.tcgetwinsize(supervisor.pty.master) == (30, 100) and supervisor.watch.view.size == (100, 30)
-    termios.tcsetwinsize(supervisor.pty.slave, (7, 7))
-    supervisor.resize(100, 30)
-    assert len(supervisor.sizes) == 2 and termios.tcgetwinsize(supervisor.pty.master) == (30, 100)
-
-
 def test_a_terminal_that_all_have_closed_is_read_again_later(alone: Alone) -> None:
     supervisor = alone()
     slave = os.ttyname(supervisor.pty.slave)
@@ -768,38 +724,3 @@ def test_files_that_were_removed_are_made_again_unless_another_has_the_id(alone:
     Path(supervisor.place.pid).write_text("1\n2")
     supervisor._look_at_socket()
     assert not os.path.exists(supervisor.place.sock) and events(supervisor) == again
-    with pytest.raises(Busy, match="another terminal has the id x0 by now"):
-        supervisor.rename("y")
-
-
-def test_files_that_cannot_be_made_again_are_logged_and_tried_again(alone: Alone) -> None:
-    supervisor = alone()
-    os.unlink(supervisor.place.pid)
-    os.symlink("/no/such/place", supervisor.place.pid)
-    supervisor._look_at_socket()
-    assert events(supervisor) == [("warn", "the files are gone")] and supervisor.loop.has("socket")
-    os.unlink(supervisor.place.pid)
-
-
-def test_another_id_is_taken_with_all_files_and_its_title(stage: Stage) -> None:
-    place = stage.start("sh", "-c", "echo hello; read x")
-    taken = stage.start("cat")
-    with connected(place) as client:
-        until(lambda: client.detail()["output"]["end"])
-        assert client.rename(taken.id)["why"] and client.rename("new")["id"] == "new"
-        after = Place(place.directory, "new")
-        found = client.detail()
-        assert (found["id"], found["output"]["file"]) == ("new", after.out)
-    with connected(after) as client:
-        assert client.status().alive
-    assert table.command_line(after.pids()[0])[0] == f"{TITLE}new" and not os.path.exists(place.pid)
-    line = log_lines(after)[-1]
-    assert (line["level"], line["event"], line["before"], line["session"]) == ("info", "renamed", place.id, "new")
-    until(lambda: (history.read(after) or {}).get("id") == "new")
-    assert os.path.exists(place.renamed) and Path(after.out).read_bytes() == b"hello\r\n"
-    with connected(after) as client:
-        client.stop(0)
-        client.input(b"\n")
-    os.kill(after.pids()[0], signal.SIGTERM)
-    until(lambda: not os.path.exists(after.pid))
-    assert not os.path.exists(place.renamed) and json.loads(Path(after.exit).read_text())["id"] == "new"

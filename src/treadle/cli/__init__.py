@@ -35,11 +35,11 @@ DECLINED = -1
 """The command is not for a copy of the warm parent; nothing has been done."""
 QUICK = frozenset(("ls", "status"))
 LOADED = (
-    *("ctypes", "json", "signal", "treadle.cli.parser", "treadle.cli"),
+    *("ctypes", "json", "signal", "treadle.cli"),
     *("treadle.cli.terminal.start", "treadle.cli.terminal.status", "treadle.terminal.launch"),
     *("treadle.terminal.supervisor", "treadle.terminal.client", "treadle.terminal.sequences"),
     *("treadle.terminal.grid", "treadle.terminal.judge", "treadle.terminal.history"),
-    *("treadle.terminal.detectors:preload", "treadle.terminal.rehearsal:rehearse"),
+    "treadle.terminal.detectors:preload",
 )
 
 

@@ -25,7 +25,6 @@ TERMINAL = {
     "peek": ("status", "Show a terminal's screen without attaching, also after it has ended."),
     "wait": ("input", "Wait for a terminal to reach a state or to end."),
     "resize": ("input", "Change a terminal's size, overriding its resize policy."),
-    "rename": ("input", "Change a terminal's id."),
     "diff": ("ends", "Show the changes made in a terminal's worktree (`run --worktree`)."),
     "merge": ("ends", "Copy the changes from a terminal's worktree into your directory."),
     "share": (

@@ -439,17 +439,6 @@ class locked:
             pause = min(pause * 2, 0.05)
 
 
-def move_if_there(path: str, new: str) -> bool:
-    """Rename a file, replacing any file of the new name. False when the file does not exist."""
-    try:
-        os.replace(path, new)
-    except FileNotFoundError:
-        return False
-    except OSError as error:
-        raise storage_error(error, path, "rename") from error
-    return True
-
-
 def is_locked(path: str) -> bool:
     """Whether someone holds `locked(path)` now. Checking does not disturb others who check."""
     try:

@@ -36,22 +36,13 @@ def program(place: Place, log: str, command: Sequence[str]) -> list[str]:
 
 def main(arguments: list[str]) -> None:
     directory, name, log, *command, killed = arguments
-    place = Place(directory, _current(name))
+    place = Place(directory, name)
     lock = Lock(place, LOCK)
     ended = [int(pid) for pid in killed.split(",") if pid]
     Log(log, place.id)("error", "supervisor died", reason=REASON, ended=ended)
     if not lock.replaced:
         _leave_record(place, command)
     lock.remove()
-
-
-def _current(name: str) -> str:
-    """The terminal's last id. If it was renamed, the locked pid file is the same file under another name."""
-    try:
-        found = os.path.basename(os.readlink(f"/proc/self/fd/{LOCK}"))
-    except OSError:
-        return name
-    return found.removesuffix(".pid") if found.endswith(".pid") else name
 
 
 def _leave_record(place: Place, command: list[str]) -> None:

@@ -131,11 +131,6 @@ class Client:
         """Everything that the state was judged by."""
         return self.ask(wire.Explain(), wire.Explained).body
 
-    def rename(self, name: str) -> dict[str, Any]:
-        """Change its id. Returns the id that it has afterwards, and why if that is not the new one."""
-        self._greet()
-        return self.ask(wire.Rename(name.encode(errors="replace")), wire.Renamed).body
-
     def stop(self, grace: float = 5.0) -> dict[str, Any]:
         """End the program and everything that belongs to it. Returns its exit code and what was ended."""
         self._greet()

@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import Callable, Sequence
 
-from treadle.errors import RemoteProtocolError, StorageError, TreadleError
+from treadle.errors import RemoteProtocolError, StorageError
 from treadle.io import sockets
 from treadle.light import TYPE_CHECKING, Any
 from treadle.terminal.keyboard import answer_refusal, refusal
@@ -57,7 +57,6 @@ if TYPE_CHECKING:
         @property
         def input_full(self) -> bool: ...
         def resize(self, cols: int, rows: int) -> None: ...
-        def rename(self, name: str) -> None: ...
         def read_on(self) -> None: ...
         def status(self) -> wire.StatusReply: ...
         def detail(self) -> dict[str, Any]: ...
@@ -75,7 +74,7 @@ LAG_MAX = 256 * 1024
 """If an attached terminal is more than this many bytes behind, the program waits for it, as on any slow terminal."""
 ENTERED = ("idle", "error", "unknown")
 """The states in which Enter submits a text."""
-NEGOTIATED = (wire.Type, wire.Stop, wire.Rename, wire.SubmitPrompt, wire.CancelPrompt)
+NEGOTIATED = (wire.Type, wire.Stop, wire.SubmitPrompt, wire.CancelPrompt)
 """Commands that the plain protocol does not have. Before HELLO, a client may mean something else by these numbers."""
 TYPING = (wire.Type, wire.SubmitPrompt)
 """What is not done for a client that has left: it was told nothing, has given up, and may have sent it again."""
@@ -118,16 +117,9 @@ class Clients:
             return self.session.log("warn", "the socket is gone", reason=str(error))
         self.loop.forget(self.listener.fileno())
         self.listener.close()
-        self.listener, before, self.identity = listener, self.identity, os.stat(self.path).st_ino
-        if before >= 0:
-            self.session.log("warn", "the socket was removed, and is there again")
+        self.listener, self.identity = listener, os.stat(self.path).st_ino
+        self.session.log("warn", "the socket was removed, and is there again")
         self._listen()
-
-    def move(self, path: str) -> None:
-        """Listen at another path from now on."""
-        self.path = path
-        self.identity = -1
-        self.listen_again()
 
     def close(self) -> None:
         """Send the last messages to those who are connected, and remove the socket if it is still ours."""
@@ -369,16 +361,6 @@ class Clients:
         body = self.session.watch.explain(now_ms())
         self._reply(client, wire.Explained(dumps(repaired(body)).encode()))
 
-    def _rename(self, client: ConnectedClient, message: wire.Rename) -> None:
-        why = "read only" if client.wants & wire.READ_ONLY else ""
-        if not why:
-            try:
-                self.session.rename(message.data.decode(errors="replace"))
-            except TreadleError as error:
-                why = error.message
-        body = {"id": self.session.settings.id, "why": why or None}
-        self._reply(client, wire.Renamed(dumps(repaired(body)).encode()))
-
     def _stop(self, client: ConnectedClient, message: wire.Stop) -> None:
         if client.wants & wire.READ_ONLY:
             return
@@ -517,7 +499,6 @@ ACTIONS: dict[type[wire.Frame], Callable[[Clients, ConnectedClient, Any], None]]
     wire.Stop: Clients._stop,
     wire.Type: Clients._type,
     wire.Explain: Clients._explain,
-    wire.Rename: Clients._rename,
     wire.SubmitPrompt: Clients._prompt,
     wire.CancelPrompt: Clients._cancel_prompt,
 }

@@ -160,11 +160,6 @@ class Log:
         else:
             self._silent += 1
 
-    def moved(self, path: str, session: str) -> None:
-        """The session was renamed, and its log file with it."""
-        self._file.path = path
-        self._session = session
-
     def close(self) -> None:
         self._file.close()
 

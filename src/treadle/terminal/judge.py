@@ -66,7 +66,7 @@ class Evidence:
 class Verdict:
     """The state, where it was seen, and in which words."""
 
-    __slots__ = ("content", "message", "words", "source", "state", "sure")
+    __slots__ = ("against", "content", "message", "words", "source", "state", "sure")
 
     def __init__(self, state: str, source: str, words: str, message: str = "", sure: bool = True) -> None:
         self.state = state
@@ -75,6 +75,11 @@ class Verdict:
         self.message = message
         self.sure = sure  # False when only the absence of a sign suggests it
         self.content = ""  # of a dialog that is drawn: what tells it from another
+        self.against = ""  # what the other source says, if it is something else
+
+    def why(self) -> dict[str, str]:
+        against = {"against": self.against} if self.against else {}
+        return {"source": self.source, "said": self.words, **against}
 
     def __repr__(self) -> str:
         return f"Verdict({self.state}, {self.source}: {self.words!r})"
@@ -206,25 +211,41 @@ def _last(detector: Detector, turn: list[str]) -> list[str]:
 def judge(detector: Detector, evidence: Evidence) -> Verdict:
     """What the agent is doing."""
     regions = Regions(detector, evidence)
-    verdict = next(_answers(detector, evidence, regions))
+    verdict = next(_answers(detector, evidence, regions, evidence.report))
     if verdict.state in states.WAITING:
         lines = [line for line in regions.text[table.DIALOG].split("\n") if line]
         verdict.message = asked_text(detector, lines, verdict) or verdict.message
         if verdict.source == "screen" or not regions.has_box:  # else it is reported, but a key would go into the box
             verdict.content = content_of(verdict, lines)
+    verdict.against = _against(detector, evidence, regions, verdict)
     if verdict.state in KINDS and evidence.quiet >= STALE:
         return Verdict(UNKNOWN, verdict.source, f"{verdict.words}, but nothing has moved for {STALE // 1000} s")
     return verdict
 
 
-def _answers(detector: Detector, evidence: Evidence, regions: Regions) -> Iterator[Verdict]:
+def _against(detector: Detector, evidence: Evidence, regions: Regions, verdict: Verdict) -> str:
+    """What the screen and title say against the agent's report that counts, or the report against them."""
     report = evidence.report
+    if report is None:
+        return ""
+    if verdict.source == report.source:
+        other = next(_answers(detector, evidence, regions, None))
+    else:
+        other = by_report(report, 0)
+    groups = (states.AT_WORK, states.WAITING)
+    same = other.state == verdict.state or any(other.state in group and verdict.state in group for group in groups)
+    if same or other.state in (UNKNOWN, table.STARTING):
+        return ""
+    return f"{other.source} says {other.state}: {other.words}"
+
+
+def _answers(detector: Detector, evidence: Evidence, regions: Regions, report: Report | None) -> Iterator[Verdict]:
     yield from _seen(detector, regions, table.DIALOG, (table.PERMISSION, table.QUESTION, table.STARTING))
     if report and report.state == "blocked":
         yield Verdict(asked(report), report.source, report.words, report.message)
     yield from _seen(detector, regions, table.TITLE, (table.PERMISSION, table.QUESTION))
     if not regions.has_box:
-        yield from _without_box(detector, evidence, regions)
+        yield from _without_box(detector, evidence, regions, report)
     if report and report.state == "working":
         yield _working(detector, regions, report.source, report.words, report.message)
     for where in (table.FOOTER, table.STATUS, table.TURN, table.TITLE, table.PROGRESS):
@@ -238,7 +259,7 @@ def _answers(detector: Detector, evidence: Evidence, regions: Regions) -> Iterat
     if not (report and report.state == "done"):
         for where in (table.STATUS, table.LAST, table.TURN):
             yield from _seen(detector, regions, where, (table.ERROR,), with_message=True)
-    yield from _at_rest(detector, evidence, regions)
+    yield from _at_rest(detector, regions, report)
 
 
 def _seen(
@@ -261,8 +282,7 @@ def _working(detector: Detector, regions: Regions, source: str, words: str, mess
     return Verdict(table.THINKING, source, words, message)
 
 
-def _without_box(detector: Detector, evidence: Evidence, regions: Regions) -> Iterator[Verdict]:
-    report = evidence.report
+def _without_box(detector: Detector, evidence: Evidence, regions: Regions, report: Report | None) -> Iterator[Verdict]:
     if report and report.state in ("working", "error"):
         state = table.THINKING if report.state == "working" else table.ERROR
         yield Verdict(state, report.source, report.words, report.message)
@@ -279,8 +299,7 @@ def _without_box(detector: Detector, evidence: Evidence, regions: Regions) -> It
     yield Verdict(UNKNOWN, "screen", "there is no input box, and no dialog that is known")
 
 
-def _at_rest(detector: Detector, evidence: Evidence, regions: Regions) -> Iterator[Verdict]:
-    report = evidence.report
+def _at_rest(detector: Detector, regions: Regions, report: Report | None) -> Iterator[Verdict]:
     if report and report.state in ("idle", "done"):
         yield Verdict(table.IDLE, report.source, report.words, report.message)
     for found in _seen(detector, regions, table.TITLE, (table.IDLE,)):
@@ -377,6 +396,8 @@ WORDS = 30
 """How many characters of a text are searched for on the screen."""
 WHOLE = 200
 """A text of at most so many bytes is compared as a whole with what the box shows."""
+PASTED = re.compile(r"\[pasted [^\]\n]*\]", re.IGNORECASE)
+"""What a box may show in place of several lines, however short they are."""
 COMMANDS = "/!#@& "
 """What a text may begin with that a box shows as a mode of its own."""
 MARKS = "❯>›!*#&"
@@ -434,8 +455,10 @@ def holds(text: str | None, data: bytes) -> bool:
     if not text or not words:
         return False
     shown, ours = _bare(text.lstrip(COMMANDS)), _bare(data.decode(errors="replace").lstrip(COMMANDS))
-    if shown == ours or len(data) <= WHOLE:
-        return shown == ours
+    if shown == ours:
+        return True
+    if len(data) <= WHOLE:
+        return b"\n" in data.strip() and bool(PASTED.fullmatch(text))
     return len(shown) >= WORDS and shown in ours or text.lower().lstrip("[ ").startswith("pasted")
 
 

@@ -169,8 +169,7 @@ def _prepare(settings: TerminalSettings) -> tuple[Place, Lock]:
         except OSError as error:
             lock.remove()
             raise storage_error(error, path, "remove") from error
-    # A terminal that was renamed from this id may still run, and its program still reports to the old file.
-    settings.state_file = f"{place.state}.{os.getpid()}" if os.path.exists(place.renamed) else place.state
+    settings.state_file = place.state
     return place, lock
 
 

@@ -13,7 +13,7 @@ import time
 
 from treadle.errors import Busy, ConfigError, NotFound, StorageError, TreadleError
 from treadle.io import paths
-from treadle.io.files import move_if_there, storage_error, write_atomic
+from treadle.io.files import storage_error
 from treadle.io.paths import state_dir
 from treadle.terminal.history import START, exit_record
 from treadle.terminal.places import Place
@@ -113,36 +113,6 @@ class Lock:
         except FileNotFoundError:
             pass
         os.close(self.fd)
-
-
-def move(before: Place, after: Place) -> None:
-    """Rename the files of a terminal whose lock we hold to another id, which must be free.
-
-    The order matters if we are killed on the way, and for who takes the old id at once: the mark comes first, because
-    our program goes on to report to the old state file, which a new terminal of that id must not share; then the pid
-    file, whose name is the terminal's id for those who clean up after us; then the rest.
-    """
-    lock = take(after)
-    try:
-        write_atomic(before.renamed, b"", sync=False)
-        for path in (after.exit, after.out, f"{after.out}.1", after.log, f"{after.log}.1", after.summary):
-            _unlink(path)
-        move_if_there(before.pid, after.pid)  # the same file, still locked, under the new name
-        for old, new in ((before.out, after.out), (before.log, after.log)):
-            for suffix in ("", ".1"):
-                move_if_there(old + suffix, new + suffix)
-        move_if_there(before.start, after.start)
-        for path in (before.summary, before.sock):
-            _unlink(path)
-    finally:
-        os.close(lock.fd)
-
-
-def _unlink(path: str) -> None:
-    try:
-        os.unlink(path)
-    except FileNotFoundError:
-        pass
 
 
 def take(place: Place, workdir: str = "") -> Lock:

@@ -41,7 +41,6 @@ class Place:
         self.state = f"{base}.state"
         self.summary = f"{base}.summary"
         self.start = f"{base}.start"
-        self.renamed = f"{base}.renamed"  # marks that the terminal started under this id now has another
 
     @property
     def sock(self) -> str:

@@ -886,7 +886,7 @@ class Watch:
             or self._slow(verdict)
             or self.behind,
             "hint": self._wire.hint(now) if verdict.state == UNKNOWN else None,
-            "why": {"source": verdict.source, "said": verdict.words},
+            "why": verdict.why(),
             "tasks": len(self._announced.tasks),
             "turns": self.turns,
         }
@@ -897,7 +897,7 @@ class Watch:
         verdict, announced = self._current(now), self._announced
         found: dict[str, Any] = {
             "state": verdict.state,
-            "why": {"source": verdict.source, "said": verdict.words},
+            "why": verdict.why(),
             "agent": self.agent.name,
             "known_by": self.agent.by or None,
             "table": detectors.files()[self.agent.name] if self.agent.name else None,

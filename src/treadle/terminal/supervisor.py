@@ -10,7 +10,7 @@ import os
 import signal
 import time
 
-from treadle.errors import Busy, StorageError, TreadleError
+from treadle.errors import StorageError, TreadleError
 from treadle.io import sockets
 from treadle.io.files import try_remove
 from treadle.io.process import registry, signals, table
@@ -20,7 +20,7 @@ from treadle.light import TYPE_CHECKING, Any
 from treadle.terminal import aftermath, history
 from treadle.terminal.clients import Clients
 from treadle.terminal.history import OUTPUT_MAX, Log, Rotated, keep_exit
-from treadle.terminal.lock import Lock, move
+from treadle.terminal.lock import Lock
 from treadle.terminal.loop import READ, WRITE, Loop, now_ms
 from treadle.terminal.output import Scrollback
 from treadle.terminal.places import TITLE, Place
@@ -202,7 +202,6 @@ class Supervisor:
         self._status: int | None = None  # the program's exit status, if its reaper died before it could report it
         self._died = 0.0
         self._signalled_to_end = False  # by a signal, as when the machine shuts down: it can be restored
-        self._markers: list[str] = []  # files that mark our earlier ids
 
     # Starting and running...
 
@@ -251,7 +250,7 @@ class Supervisor:
         if self._tree:
             self._let_go(self._tree)
         ended = [] if self._signalled_to_end or self.lock.replaced else [self.place.start]
-        for path in (self.settings.state_file, *self._markers, *ended):
+        for path in (self.settings.state_file, *ended):
             try_remove(path)
         self.lock.remove()
 
@@ -345,25 +344,6 @@ class Supervisor:
         self.held = False
         self.loop.cancel("hold")
         self._watch_terminal()
-
-    def rename(self, name: str) -> None:
-        """Take another id: all files are renamed, and the socket is replaced. Raises, and changes nothing, on failure.
-
-        The program keeps reporting to the state file that it was given when it was started.
-        """
-        if self.lock.replaced:
-            raise Busy(f"another terminal has the id {self.place.id} by now")
-        before, after = self.place, Place(self.place.directory, name)
-        move(before, after)
-        self._markers.append(before.renamed)
-        self.place = self.lock.place = after
-        self.settings.id = name
-        set_title(f"{TITLE}{name}")
-        self.history.path = after.out
-        self.log.moved(self.settings.log_file or after.log, name)
-        self.clients.move(after.sock)
-        self.lookout.write_summary()
-        self.log("info", "renamed", before=before.id)
 
     def resize(self, cols: int, rows: int) -> None:
         self.pty.resize(cols, rows)  # even to the same size: the program may have set another one

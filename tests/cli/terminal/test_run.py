@@ -1,4 +1,4 @@
-"""`treadle run`, `rename` and `resize`: what the program is started with, and what it is called."""
+"""`treadle run` and `resize`: what the program is started with."""
 
 import json
 import os
@@ -206,35 +206,3 @@ def test_ps_says_which_terminal_a_supervisor_has(shell: Shell) -> None:
     assert " ".join(table.command_line(supervisor)).startswith("treadle: terminal a1")
     (reaper,) = [each for each in table.descendants(supervisor) if each.parent == supervisor]
     assert " ".join(table.command_line(reaper.pid)).startswith("treadle: reaper of a terminal")
-    shell("rename", "a1", "b2")
-    assert " ".join(table.command_line(supervisor)).startswith("treadle: terminal b2")
-
-
-def test_rename_gives_another_id_and_the_program_goes_on(shell: Shell) -> None:
-    shell("run", "--detach", "--id", "old", "--", "sh", "-c", "echo hello; exec cat")
-    supervisor, child = shell.place("old").pids()
-    assert shell("rename", "old", "new") == "new\n"
-    assert shell.place("new").pids() == (supervisor, child)
-    assert "old" not in shell("ls") and "new" in shell("ls")
-    assert "No session found" in shell.run("status", "old").stderr
-    shell("send", "new", "typed", "--enter", "--anyway")
-    until(lambda: "typed" in shell.written("new"))
-    assert shell("tail", "new").startswith("hello")
-    shell("run", "--detach", "--id", "old", "--", "cat")  # its state file is another one
-    files = [json.loads(shell("status", name, "--json"))["state_file"] for name in ("old", "new")]
-    assert len(set(files)) == 2
-    assert "is already running" in shell.run("rename", "new", "old").stderr
-    assert "cannot be the id" in shell.run("rename", "new", "../x").stderr
-    shell("kill", "new")
-    assert shell("wait", "new", "--exit", code=None) == ""
-    assert json.loads(Path(shell.place("new").exit).read_text())["id"] == "new"
-
-
-def test_one_that_was_renamed_and_killed_leaves_its_record_under_its_last_id(shell: Shell) -> None:
-    shell("run", "--detach", "--id", "old", "--", "cat")
-    shell("rename", "old", "new")
-    os.kill(shell.place("new").pids()[0], signal.SIGKILL)
-    until(lambda: Path(shell.place("new").exit).exists())
-    assert json.loads(Path(shell.place("new").exit).read_text())["id"] == "new"
-    until(lambda: not Path(shell.place("new").pid).exists())
-    assert not Path(shell.place("old").exit).exists()

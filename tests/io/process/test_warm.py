@@ -100,16 +100,6 @@ def test_of_two_that_start_one_at_once_both_are_served(warm: Warm) -> None:
     until(lambda: len(warm.parents()) == 1)
 
 
-def test_a_process_with_another_scheduling_policy_has_another_one(state_home: Path) -> None:
-    asks = "import os, sys; os.sched_setscheduler(0, int(sys.argv[1]), os.sched_param(0)); "
-    asks += "from treadle.io.process import warm; print(warm.address())"
-    found = [
-        subprocess.run([sys.executable, "-c", asks, str(policy)], check=True, capture_output=True, text=True).stdout
-        for policy in (os.SCHED_OTHER, os.SCHED_BATCH, os.SCHED_OTHER)
-    ]
-    assert found[0] == found[2] != found[1]
-
-
 @pytest.mark.parametrize(("value", "seconds"), [(None, 60.0), ("5", 5.0), ("0", 0.0), ("-3", 0.0), ("soon", 60.0)])
 def test_how_long_an_idle_one_is_kept(monkeypatch: pytest.MonkeyPatch, value: str | None, seconds: float) -> None:
     monkeypatch.delenv("TREADLE_WARM")

@@ -42,8 +42,6 @@ SAMPLES: list[Conversation] = [
         ("supervisor", frames.Prompted(b'{"number": 1, "stage": "cancelled"}')),
         ("client", frames.Explain()),
         ("supervisor", frames.Explained(b'{"state": "permission"}')),
-        ("client", frames.Rename(b"other")),
-        ("supervisor", frames.Renamed(b'{"id": "other", "why": null}')),
         ("client", frames.Stop(5000)),
         ("supervisor", frames.Exit(143)),
         ("supervisor", frames.Stopped(b'{"code": 143}')),

@@ -1,4 +1,4 @@
-"""`treadle send`, `wait`, `resize` and `rename`: type into a terminal, and wait for what comes of it."""
+"""`treadle send`, `wait` and `resize`: type into a terminal, and wait for what comes of it."""
 
 from __future__ import annotations
 
@@ -21,10 +21,9 @@ from treadle.cli.terminal import (
     timed_out,
     warn,
 )
-from treadle.errors import LocalError, NotFound, PeerExited, PeerStalled, TimedOut
+from treadle.errors import NotFound, PeerExited, PeerStalled, TimedOut
 from treadle.light import TYPE_CHECKING, Any
 from treadle.terminal import keyboard
-from treadle.terminal.places import check_id
 from treadle.wire.terminal import frames as wire
 
 if TYPE_CHECKING:
@@ -540,26 +539,4 @@ def resize_command(given: Arguments) -> int:
             pass  # a supervisor without our additions accepts the frame too
         client.resize(int(cols), int(rows))
         client.status()
-    return 0
-
-
-# `treadle rename`.
-
-RENAME_HELP = """Change a terminal's id. The program continues and is not notified.
-
-treadle rename ID NEW-ID
-
-Attached clients stay attached. Its files are renamed; the program's environment keeps the old id.
-"""
-
-
-@small(RENAME_HELP, WHERE, words="terminals")
-def rename_command(given: Arguments) -> int:
-    name, new = given.exactly(2, "an id and a new one")
-    check_id(new)
-    with connect(place(given, name)) as client:
-        answer = client.rename(new)
-    if answer["why"]:
-        raise LocalError(f"{name} keeps its id: {answer['why']}")
-    print(answer["id"])
     return 0

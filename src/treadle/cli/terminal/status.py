@@ -22,7 +22,6 @@ from treadle.wire.terminal import frames as wire
 if TYPE_CHECKING:
     from treadle.terminal.client import Client
     from treadle.terminal.places import Place
-    from treadle.wire.terminal.frames import StatusReply
 
 
 # `treadle ls`.
@@ -149,9 +148,10 @@ STATUS_HELP = """Show a terminal's state.
 
     treadle status ID [--json]
 
-Prints session, pid, idle_ms, alive and state; the question and its dialog id if the program waits for a person; and
-texts queued with `treadle send --when-idle`. --json adds the evidence, and the exit record of an ended terminal. If the
-supervisor does not respond, as on a very busy machine, the state is unknown.
+Prints session, pid, idle_ms, alive and state. If the agent's own report and its screen disagree, "but" is the source
+that was not believed. If the program waits for a person: the question and its dialog id. Then the texts queued with
+`treadle send --when-idle`. --json adds the evidence, and the exit record of an ended terminal. If the supervisor does
+not respond, as on a very busy machine, the state is unknown.
 """
 
 
@@ -165,23 +165,25 @@ def status_command(given: Arguments) -> int:
                 show(_detail(client, where))
                 return 0
             status = client.status()
-            state, message, dialog, prompts = _state(client, where, status)
+            detail = _detail(client, where)
     except NotFound:
         return _ended(where.exit, where.id, as_json)
     except PeerStalled as error:
         return _silent(where, as_json, error.message)
+    found = detail["state"]
+    hint = f", {found['hint']} by its rhythm" if found.get("hint") else ""
     sys.stdout.write(
         f"session: {where.id}\n"
         f"pid:     {status.pid}\n"
         f"idle_ms: {status.idle_ms}\n"
         f"alive:   {'true' if status.alive else 'false'}\n"
-        f"state:   {state}\n"
+        f"state:   {found['name']} ({found['since_ms']}ms{hint})\n"
     )
-    if message:
-        sys.stdout.write(f"asks:    {message}\n")
-    if dialog:
-        sys.stdout.write(f"dialog:  {dialog}\n")
-    for prompt in prompts:
+    against = found.get("why", {}).get("against")
+    for name, text in (("but", against), ("asks", found.get("message")), ("dialog", found.get("dialog"))):
+        if text:
+            sys.stdout.write(f"{name + ':':8} {text}\n")
+    for prompt in detail.get("prompts") or []:
         why = f" until {WAITS_FOR.get(prompt['waits_for'], 'it is idle')}" if prompt["stage"] == "queued" else ""
         sys.stdout.write(
             f"{prompt['stage']}{why}: {prompt['number']}  {(prompt['text'].splitlines() or [''])[0][:80]}\n"
@@ -206,22 +208,6 @@ def _detail(client: Client, where: Place) -> dict[str, Any]:
         "idle_ms": status.idle_ms,
         "state": {"name": status.state_name, "wire": status.state_name, "since_ms": status.state_ms},
     }
-
-
-def _state(client: Client, where: Place, status: StatusReply) -> tuple[str, str, str, list[dict[str, Any]]]:
-    """The state in words, what is asked of a person and in which dialog, and what is queued. The basic protocol has no
-    word for these."""
-    client.timeout = where.patience
-    try:
-        detail = client.detail()
-    except PeerStalled:
-        if where.is_ours:
-            raise
-        return f"{status.state_name} ({status.state_ms}ms)", "", "", []
-    found = detail["state"]
-    hint = f", {found['hint']} by its rhythm" if found.get("hint") else ""
-    state = f"{found['name']} ({found['since_ms']}ms{hint})"
-    return state, found.get("message") or "", found.get("dialog") or "", detail.get("prompts") or []
 
 
 def _silent(where: Place, as_json: bool, why: str) -> int:
@@ -443,6 +429,7 @@ def _lines(found: dict[str, Any]) -> list[str]:
     lines = [
         f"state:    {found['state']}",
         f"because:  {why['source']}: {why['said']}",
+        *([f"but:      {why['against']}"] if "against" in why else []),
         f"agent:    {agent}",
         f"title:    {found['title'] or '(none)'}",
         f"report:   {found['report'] or '(none)'}",

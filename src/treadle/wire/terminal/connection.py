@@ -26,7 +26,6 @@ COMMANDS = (
     frames.Stop,
     frames.Type,
     frames.Explain,
-    frames.Rename,
     frames.SubmitPrompt,
     frames.CancelPrompt,
 )
@@ -42,7 +41,6 @@ REPLIES = (
         frames.Leader,
         frames.TypedReply,
         frames.Explained,
-        frames.Renamed,
     ),
     frames.Prompted,
 )

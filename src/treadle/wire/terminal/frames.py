@@ -17,9 +17,10 @@ BINARY = 0x00
 FRAME_CAP = 1024 * 1024
 """The longest payload that is accepted. We never send a longer one."""
 
-INPUT, SUBSCRIBE, STATUS, RESIZE, KILL, HELLO, DETAIL, STOP, TYPE, EXPLAIN, RENAME, PROMPT, CANCEL = range(1, 14)
+INPUT, SUBSCRIBE, STATUS, RESIZE, KILL, HELLO, DETAIL, STOP, TYPE, EXPLAIN = range(1, 11)
+PROMPT, CANCEL = 12, 13
 OUTPUT, STATUS_RESP, EXIT, GAP, STATE, HELLO_RESP, DETAIL_RESP, STOPPED, SIZE, LEADER = range(0x81, 0x8B)
-TYPED, EXPLAINED, RENAMED, PROMPTED = range(0x8B, 0x8F)
+TYPED, EXPLAINED, PROMPTED = 0x8B, 0x8C, 0x8E
 
 IDLE, THINKING, STREAMING, TOOL_USE, ACTIVE, DEAD = 0x00, 0x01, 0x02, 0x03, 0x04, 0xFF
 STATE_NAMES = {
@@ -244,12 +245,6 @@ class Explain(Bare):
     KIND = EXPLAIN
 
 
-class Rename(Raw):
-    """Take the id in the payload (UTF-8) from now on."""
-
-    KIND = RENAME
-
-
 # What a supervisor says...
 
 
@@ -344,12 +339,6 @@ class Explained(JsonFrame):
     """Everything that the state was judged by."""
 
     KIND = EXPLAINED
-
-
-class Renamed(JsonFrame):
-    """The current id, and `why` when it is still the old one."""
-
-    KIND = RENAMED
 
 
 class Prompted(JsonFrame):
