@@ -1,10 +1,10 @@
-"""What is typed in the input boxes of real agents."""
+"""What real agents show: which agent it is, and what is typed in its input box."""
 
 import pytest
 
 from tests.terminal.recordings import NAMES, load
 from treadle.terminal import judge
-from treadle.terminal.detectors import named
+from treadle.terminal.detectors import by_sight, named
 from treadle.terminal.grid import Grid
 
 TYPED = {
@@ -22,12 +22,15 @@ TYPED = {
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_at_every_labelled_moment_the_box_is_empty_or_holds_what_was_typed(name: str) -> None:
-    recording, seen, at = load(name), set(), 0
+def test_at_every_labelled_moment_the_agent_is_known_and_its_box_is_empty_or_holds_what_was_typed(name: str) -> None:
+    recording, seen, at, title = load(name), set(), 0, ""
     detector, grid = named(recording.agent), Grid(*recording.size)
     for moment in recording.moments:
         grid.feed(recording.data[at : moment["byte"]])
         at = moment["byte"]
+        title = moment.get("title", title)
+        if moment is not recording.moments[-1] and any(grid.lines()):
+            assert by_sight(title, "\n".join(grid.lines())) in (recording.agent, "")
         lines = grid.lines()[: grid.y + 1] if detector.box.cursor else grid.lines()
         text, cursor = judge.content(detector, lines), (grid.x, grid.y)
         empty = judge.is_empty(detector, lines, cursor)

@@ -13,6 +13,7 @@ import pytest
 from tests.cli.terminal.conftest import shell
 from tests.cli.terminal.shells import Shell
 from tests.terminal.boxed_agent import BOXES, shown
+from tests.terminal.support import until
 from treadle.terminal import judge
 from treadle.terminal.detectors import named
 from treadle.terminal.detectors.table import Detector
@@ -147,4 +148,4 @@ def test_what_a_refused_send_advises_works(
         shell(*hint.split()[1:])
     elif hint:
         shell(*command.split(), hint)
-    assert [one["prompt"] for one in given(log) if "prompt" in one] == prompts
+    until(lambda: [one["prompt"] for one in given(log) if "prompt" in one] == prompts)  # --anyway does not wait for it

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.terminal.recordings import NAMES, load
+from tests.terminal.recordings import STARTS, load
 from tests.terminal.support import Stage, connected, until
 from treadle.terminal.client import Client
 from treadle.terminal.viewers.screen import (
@@ -26,7 +26,7 @@ from treadle.wire.terminal import frames as wire
 BULK = "head -c 17000000 /dev/zero | tr '\\0' x"
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", STARTS)
 def test_at_every_labelled_moment_the_screen_is_what_was_seen(name: str) -> None:
     recording = load(name)
     with Screen(*recording.size) as screen:

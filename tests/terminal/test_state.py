@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.terminal.recordings import NAMES, Recording, load
+from tests.terminal.recordings import NAMES, STARTS, Recording, load
 from tests.terminal.support import Stage, connected, until
 from treadle.io.process import table
 from treadle.terminal.detectors import named
@@ -64,8 +64,9 @@ def judged(recording: Recording, command: str, piece: int = 0) -> Iterator[tuple
                 yield moment, watch.detail(moment["ms"])
 
 
-@pytest.mark.parametrize("by", ["command", "sight"])
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(
+    ("name", "by"), [*((name, "command") for name in NAMES), *((name, "sight") for name in STARTS)]
+)
 def test_at_every_labelled_moment_the_state_is_the_true_one(name: str, by: str) -> None:
     recording = load(name)
     for moment, detail in judged(recording, recording.agent if by == "command" else "sh"):

@@ -6,24 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.terminal.recordings import NAMES as RECORDINGS
-from tests.terminal.recordings import load
 from treadle.io import paths
-from treadle.terminal.detectors import NAMES, by_command, by_sight, named
+from treadle.terminal.detectors import NAMES, by_command, named
 from treadle.terminal.detectors.table import COMMON_DIALOGS, Detector, Sign
-from treadle.terminal.grid import Grid
-
-
-@pytest.mark.parametrize("name", RECORDINGS)
-def test_an_agent_is_known_by_what_it_shows_and_taken_for_no_other(name: str) -> None:
-    recording, at, title = load(name), 0, ""
-    grid = Grid(*recording.size)
-    for moment in recording.moments[:-1]:
-        grid.feed(recording.data[at : moment["byte"]])
-        at = max(at, moment["byte"])
-        title = moment.get("title", title)
-        if any(grid.lines()):
-            assert by_sight(title, "\n".join(grid.lines())) in (recording.agent, "")
 
 
 @pytest.mark.parametrize("name", NAMES)

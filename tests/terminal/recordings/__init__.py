@@ -7,6 +7,8 @@ from typing import Any
 
 HERE = Path(__file__).parent
 NAMES = tuple(sorted(path.stem for path in HERE.glob("*.raw")))
+STARTS = tuple(name for name in NAMES if "-start" in name)
+"""One of each agent, or two: with the dialogs at its start, and a prompt."""
 
 
 class Recording:
