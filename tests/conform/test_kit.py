@@ -1,10 +1,8 @@
 """What running a kit promises, whatever the protocol, and the forms of its report."""
 
-import contextlib
 import signal
 import sys
 import xml.etree.ElementTree as ET
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -20,8 +18,6 @@ from treadle.conform.kit import (
     as_data,
     asked,
     counts,
-    expect,
-    integers,
     judge,
     junit,
     summary,
@@ -100,18 +96,6 @@ async def test_a_program_starts_in_an_empty_directory_of_its_own_or_in_a_reposit
     assert not empty.exists()
 
 
-def test_what_does_not_hold_is_shown_with_its_line() -> None:
-    expect(True, {}, "fine")
-    with pytest.raises(Broken, match=r'the id is wrong: \{"id": 7\}'):
-        expect(False, {"id": 7}, "the id is wrong")
-
-
-def test_true_and_fractions_are_no_whole_numbers() -> None:
-    assert integers({"a": 3, "b": None}, ("a", "b", "c"))
-    assert not any(integers({"a": value}, ("a",)) for value in (True, 1.0, "1", -1))
-    assert integers({"a": 0}, ("a",)) and not integers({"a": 1, "b": -1}, ("a", "b"))
-
-
 RUNNER = """
 import json, os, signal, sys, urllib.request
 said = sys.stdin.read()
@@ -132,25 +116,6 @@ async def test_a_run_from_start_to_end_is_its_code_what_it_wrote_and_what_its_mo
     slow = '[[reply]]\ntext = "x"\ndelay = 600\n'
     found = await runner.once(["word"], script=slow, interrupt=signal.SIGINT)
     assert (found.code, found.output) == (7, "interrupted\n") and found.requests[0]["messages"][0]["content"] == ""
-
-
-async def test_clauses_that_begin_alike_get_what_is_opened_with_their_arguments() -> None:
-    made = Kit(protocol="p", specification="s", clauses=[])
-    told: list[object] = []
-
-    @contextlib.asynccontextmanager
-    async def opened(candidate: Candidate, *args: object, **more: object) -> AsyncIterator[str]:
-        told.append((candidate, args, more))
-        yield "opened"
-        told.append("closed")
-
-    @made.opening(opened)("Part", "a sentence", 1, two=2)
-    async def _(found: str) -> str:
-        return found
-
-    (ruling,) = await judge(made, NONE)
-    assert (ruling.section, ruling.sentence, ruling.outcome, ruling.seen) == ("Part", "a sentence", "kept", "opened")
-    assert told == [(NONE, (1,), {"two": 2}), "closed"] and ruling.seconds >= 0
 
 
 async def test_what_does_not_come_in_time_is_broken() -> None:

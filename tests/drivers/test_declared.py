@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from tests.drivers.scenarios import NAMED, fits, play
-from tests.drivers.test_session import RECORDED, SEEN, UNHURRIED, replayed
+from tests.drivers.test_session import EACH_DRIVER, RECORDED, SEEN, UNHURRIED, replayed
 from treadle.drivers.card import Card
 from treadle.errors import Unsupported
 from treadle.events import Warned
@@ -63,7 +63,7 @@ def test_every_ability_has_a_test_that_shows_it() -> None:
         assert f"def {function}(" in (HERE / file).read_text(), f"{ability} is shown by {named}, which is not there"
 
 
-@pytest.mark.parametrize("card", RECORDED.values(), ids=lambda card: card.name)
+@pytest.mark.parametrize("card", EACH_DRIVER)
 async def test_a_system_prompt_reaches_the_agent(card: Card, tmp_path: Path) -> None:
     """On its input, however each is told."""
     noted = tmp_path / "noted"
