@@ -28,6 +28,7 @@ async def test_the_demo_shows_what_it_promises_and_leaves_nothing_behind(tmp_pat
     assert done.returncode == 0, done.stdout + done.stderr
     for part in ("dollars waits: prices.py overlaps", "stock asks: python3 check_shop.py", "was killed (kill -9)"):
         assert part in done.stdout
+    assert "discount is handed to another agent" in done.stdout and "discount: done, attempt 2" in done.stdout
     assert "back     dollars to its author as" in done.stdout or "back     dollars as" in done.stdout
     assert "the page, for your browser: http://127.0.0.1:" in done.stdout
     for part in (

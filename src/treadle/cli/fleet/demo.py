@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shlex
 import shutil
 import signal
 import socket
@@ -388,14 +389,18 @@ async def _collision(bus: Bus, order: str) -> str:
 
 
 async def _kill(bus: Bus, order: str, say: Callable[[str], None]) -> None:
-    """Kill the runner with SIGKILL as soon as its agent has begun."""
-    from treadle.fleet import client
+    """Hand the order to another agent as soon as its own has begun, and kill the runner with SIGKILL meanwhile."""
+    from treadle.fleet import client, sample
     from treadle.fleet.run import runs
     from treadle.io.process import table
 
     async for seen in client.events(bus, order, follow=True):
         if seen.n >= 3:
             break
+    ours = (sys.executable, "-P", "-c", "from treadle.cli import main; main()")
+    other = shlex.join([*ours, "acp", "--model", f"scripted:{sample.SHOP / 'discount.toml'}"])
+    await client.hand(bus, order, f"acp:{other}", by="demo")
+    say("discount is handed to another agent, which speaks ACP: treadle fleet hand")
     runner = runs.runner_of(runs.directory(order, 1))
     process = table.look(runner.pid) if runner is not None else None
     if process is not None and table.send(process, signal.SIGKILL):
@@ -441,9 +446,9 @@ PROMPT = f"The test in {CHECK} fails. Find out why and fix prices.py; the test i
 def demo(one: bool, model: str | None) -> None:
     """Watch agents fix failing tests in a temporary repository. No API key or network needed.
 
-    Four orders run in parallel: one waits for another's files, one asks a question, one survives a killed runner. Then
-    all are merged and tested. With --one, or without the `fleet` extra, one agent fixes one test; --model runs that
-    with a real model.
+    Four orders run in parallel: one waits for another's files, one asks a question, one goes to another agent and
+    survives a killed runner. Then all are merged and tested. With --one, or without the `fleet` extra, one agent fixes
+    one test; --model runs that with a real model.
     """
     if not one and model is None:
         if has("fleet"):
