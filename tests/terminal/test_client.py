@@ -36,15 +36,6 @@ def test_what_comes_while_an_answer_is_awaited_is_kept_in_order(stage: Stage) ->
     assert output.split() == [b"%d" % number for number in range(1, 2001)]
 
 
-def test_waiting_has_an_end(stage: Stage) -> None:
-    place = stage.start("sleep", "60")
-    with Client(place.sock) as client:
-        client.subscribe()
-        with pytest.raises(TimedOut):
-            next(client.messages(0.1))
-        assert client.status().alive == 1
-
-
 def test_nobody_there_is_not_found(tmp_path: Path) -> None:
     with pytest.raises(NotFound):
         Client(str(tmp_path / "nothing"))
@@ -219,12 +210,3 @@ def test_one_deadline_bounds_every_wait(tmp_path: Path) -> None:
                 client.status()
             with pytest.raises(TimedOut):
                 list(client.messages())
-
-
-def test_a_terminal_is_resized_and_asked_what_it_is(stage: Stage) -> None:
-    place = stage.start("cat", id="old")
-    with Client(place.sock) as client:
-        assert client.version == 0 and client.hello().version == client.version >= 2
-        client.resize(91, 17)
-        until(lambda: client.detail()["size"]["cols"] == 91 and client.detail()["size"]["rows"] == 17)
-        assert client.cancel_prompt(99)["stage"] == "gone"
