@@ -2,6 +2,7 @@
 
 import io
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator
@@ -42,17 +43,26 @@ def quiet_git(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv(f"GIT_{who}_EMAIL", "ann@example.org")
 
 
-@pytest.fixture
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A repository with one commit, as the working directory."""
-    top = tmp_path / "project"
+@pytest.fixture(scope="session")
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A repository with one commit, to be copied: git takes several times as long to make one."""
+    top = tmp_path_factory.mktemp("prepared") / "project"
     (top / "src" / "a").mkdir(parents=True)
     (top / "src" / "a" / "b.ts").write_text("export {}\n")
-    git(tmp_path, "init", "-q", "-b", "main", str(top))
+    git(top, "init", "-q", "-b", "main", "--template=")
     git(top, "config", "user.email", "ann@example.org")
     git(top, "config", "user.name", "Ann")
     git(top, "add", ".")
     git(top, "commit", "-qm", "start")
+    (top / ".git" / "hooks").mkdir()
+    return top
+
+
+@pytest.fixture
+def project(prepared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A repository with one commit, as the working directory."""
+    top = tmp_path / "project"
+    shutil.copytree(prepared, top)
     monkeypatch.chdir(top)
     return top
 

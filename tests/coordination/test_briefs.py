@@ -37,11 +37,6 @@ def test_sections_that_were_not_asked_for_are_absent(planning: Planning) -> None
     assert not any(word in brief for word in ("SYMBOLS", "CAPSULES", "INVARIANTS"))
 
 
-def test_a_budget_keeps_the_nearest_capsules_and_names_the_rest(planning: Planning) -> None:
-    brief = build(planning, "3.2", "spec", "", "w2", budget=50)
-    assert "WHAT: did two" in brief and "WHAT: did one" not in brief and "1 more" in brief
-
-
 def test_an_unknown_capsule_always_refuses(planning: Planning) -> None:
     with pytest.raises(NotFound, match="w9"):
         build(planning, "3.2", "spec", "", "w9")

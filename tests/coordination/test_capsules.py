@@ -6,10 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from treadle.coordination.capsules import Capsules, _in_order, depends_of, split_ids, within
+from treadle.coordination.capsules import Capsules, _in_order, depends_of, split_ids
 from treadle.coordination.planning import Planning
 from treadle.errors import ConfigError
-from treadle.sessions.tokens import estimate
 
 
 @pytest.fixture
@@ -99,54 +98,6 @@ def test_the_head_of_a_file_made_by_the_original_is_understood() -> None:
     assert depends_of("---\nid: x\ndepends: a, b ,\nts: t\n---\nWHAT: depends: c\n") == ["a", "b"]
     assert depends_of("WHAT: no head\ndepends: a\n") == []
     assert split_ids(" a,,b a ") == ["a", "b"]
-
-
-def test_a_budget_takes_the_asked_for_first_then_what_is_nearest_and_newest(tmp_path: Path) -> None:
-    now = [1_781_179_647.0]
-    capsules = Capsules(Planning(str(tmp_path), project=str(tmp_path), clock=lambda: now[0]))
-    for number in range(1000):
-        now[0] += 60
-        capsules.write(f"w{number}", f"did number {number}", depends=f"w{number - 1}" if number else "")
-    whole = capsules.hydrate(["w999"])
-    assert estimate(whole) > 20_000
-    for budget in (150, 400, 2000):
-        some = capsules.hydrate(["w999"], budget)
-        assert estimate(some) <= budget
-        said = [line for line in some.splitlines() if line.startswith("WHAT")]
-        assert (
-            said == [f"WHAT: did number {number}" for number in range(1000 - len(said), 1000)]
-            and len(said) > budget // 80
-        )
-        rest = some.splitlines()[-1]
-        assert rest.startswith(f"# {1000 - len(said)} more") and f" w{999 - len(said)} " in rest and "further" in rest
-    assert capsules.hydrate(["w999"], 10**6) == whole
-
-
-def test_of_one_step_the_newest_comes_first(tmp_path: Path) -> None:
-    now = [1_781_179_647.0]
-    capsules = Capsules(Planning(str(tmp_path), project=str(tmp_path), clock=lambda: now[0]))
-    for name in ("old", "new", "older"):
-        now[0] += -7200 if name == "older" else 3600
-        capsules.write(name, f"{name} work")
-    capsules.write("top", "all", depends="old,new,older")
-    some = capsules.hydrate(["top"], 100)
-    assert "new work" in some and "WHAT: older work" not in some and "more" in some
-
-
-@given(
-    st.dictionaries(st.sampled_from("abcdef"), st.lists(st.sampled_from("abcdef"), max_size=3), min_size=1), st.data()
-)
-def test_nothing_is_lost_between_what_fits_and_the_rest(needs: dict[str, list[str]], data: st.DataObject) -> None:
-    texts = {
-        name: f"---\nid: {name}\ndepends: {','.join(need for need in wants if need in needs)}\n---\nWHAT: {name}\n"
-        for name, wants in needs.items()
-    }
-    names = data.draw(st.lists(st.sampled_from(sorted(texts)), min_size=1, unique=True))
-    reached = {name: texts[name] for name in texts if name in _reach(texts, names)}
-    chosen, rest = within(reached, names, data.draw(st.integers(1, 300)))
-    assert list(chosen) == [name for name in reached if name in chosen]
-    missing = len(reached) - len(chosen)
-    assert (rest == "") == (missing == 0) and (not missing or rest.startswith(f"# {missing} more"))
 
 
 def _reach(texts: dict[str, str], names: list[str]) -> set[str]:

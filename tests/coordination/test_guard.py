@@ -2,15 +2,12 @@
 
 import json
 import os
-import subprocess
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.coordination.conftest import git, grow_old
 from tests.coordination.corpus import WRITING_CALLS
-from treadle.coordination import identity
 from treadle.coordination.claims import Claims, Collision
 from treadle.coordination.guard import Guarded
 from treadle.coordination.planning import Planning
@@ -150,27 +147,6 @@ def test_a_path_that_is_not_absolute_is_seen_from_where_the_agent_works(project:
     assert inside.judge(Access(tool="bash", kind="write", paths=("a/b.ts",))).verdict == "deny"
 
 
-def test_what_an_agent_writes_is_leased_to_it_also_by_a_command(
-    guarded: Guarded, claims: Claims, project: Path
-) -> None:
-    command = Access(tool="bash", kind="execute", command="echo x > made.txt")
-    assert guarded.judge(command).verdict == "allow"
-    (lease,) = guarded.claims.leases.active()
-    assert (lease.haid, lease.texts) == (ANN, ["made.txt"])
-    with subprocess.Popen(["sleep", "600"]) as process:
-        key = identity.key_of(process.pid)
-        theirs = str(project / "theirs.txt")
-        assert claims.leases.take(BOB, {BOB}, [theirs], key) == []
-        for access in (write(project, "theirs.txt"), Access(tool="bash", kind="execute", command="rm theirs.txt")):
-            denied = guarded.judge(access)
-            assert denied.verdict == "deny" and BOB in denied.reason
-        with pytest.raises(Collision):
-            with guarded.writing((theirs,)):
-                raise AssertionError("must not write")
-        process.kill()
-    assert guarded.judge(write(project, "theirs.txt")).verdict == "allow", "it ended with its process"
-
-
 def test_what_a_command_does_beyond_its_files_is_asked_about_unless_it_is_confined(
     guarded: Guarded, claims: Claims, project: Path
 ) -> None:
@@ -186,7 +162,7 @@ def test_what_a_command_does_beyond_its_files_is_asked_about_unless_it_is_confin
     assert unseen.verdict == "ask" and "what others hold cannot be seen" in unseen.reason
 
 
-def test_outside_a_repository_nothing_is_leased_and_nothing_is_made(tmp_path: Path) -> None:
+def test_outside_a_repository_nothing_is_made(tmp_path: Path) -> None:
     plain = tmp_path / "plain"
     plain.mkdir()
     alone = Guarded(Planning(project=str(plain)), ANN)
@@ -215,11 +191,8 @@ def test_who_holds_a_symbol_of_a_file_is_not_kept_out_of_it(guarded: Guarded, cl
     assert str(project / "x.ts") not in guarded.holding()
 
 
-@pytest.mark.parametrize(("program", "tool", "arguments"), WRITING_CALLS)
-def test_a_call_of_a_driven_agent_is_judged_as_its_hook_would(
-    guarded: Guarded, claims: Claims, project: Path, program: str, tool: str, arguments: Any
-) -> None:
-    arguments = json.loads(json.dumps(arguments).replace("TOP", str(project)))
-    assert guarded.judge(access_of(tool, arguments)).verdict == "deny"
+def test_a_call_of_a_driven_agent_is_judged_as_its_hook_would(guarded: Guarded, claims: Claims, project: Path) -> None:
+    calls = [(tool, json.loads(json.dumps(given).replace("TOP", str(project)))) for _, tool, given in WRITING_CALLS]
+    assert [call for call in calls if guarded.judge(access_of(*call)).verdict != "deny"] == []
     claims.release(BOB)
-    assert guarded.judge(access_of(tool, arguments)).verdict == "allow"
+    assert [call for call in calls if guarded.judge(access_of(*call)).verdict != "allow"] == []

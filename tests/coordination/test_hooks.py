@@ -60,14 +60,6 @@ def test_a_bypass_must_give_a_reason_and_it_is_kept(heimdall: Run, project: Path
     assert "production is down" in (project / ".planning/ledger/decisions.md").read_text()
 
 
-def test_warn_lets_it_through_with_a_word(heimdall: Run, project: Path, claims: Claims) -> None:
-    heimdall("claim", "guard", "install", "--mode", "warn")
-    change(project)
-    done = attempt(project, "commit", "-qm", "warned")
-    assert done.returncode == 0 and "warning: src/a/b.ts" in done.stderr
-    assert heimdall("claim", "guard", "status").stdout == "pre-commit: warn\npre-push: warn\n"
-
-
 def test_a_push_is_refused_too_but_not_for_what_its_holder_made(
     heimdall: Run, project: Path, claims: Claims, tmp_path: Path
 ) -> None:
@@ -145,18 +137,6 @@ def test_a_hook_whose_program_is_gone_says_what_to_do(heimdall: Run, project: Pa
     change(project, "docs/x.md")
     refused = attempt(project, "commit", "-qm", "no", PATH="/usr/bin:/bin")
     assert refused.returncode != 0 and "is gone: install treadle again, or remove this hook" in refused.stderr
-
-
-def test_the_hooks_guard_every_worktree(heimdall: Run, project: Path, claims: Claims, tmp_path: Path) -> None:
-    heimdall("claim", "guard", "install")
-    git(project, "worktree", "add", "-q", str(tmp_path / "other"), "-b", "other")
-    change(tmp_path / "other")
-    assert attempt(tmp_path / "other", "commit", "-qm", "no").returncode != 0
-
-
-def test_outside_of_a_repository_there_is_nothing_to_guard(heimdall: Run, tmp_path: Path) -> None:
-    done = heimdall("claim", "guard", "install", cwd=tmp_path)
-    assert done.returncode == 2 and "not in a git repository" in done.stderr
 
 
 def husky(project: Path) -> None:
@@ -243,12 +223,6 @@ def test_a_guard_that_cannot_see_refuses_and_never_says_clear(
     change(project, "docs/y.md")
     warned = attempt(project, "commit", "-qm", "warned", **env)
     assert warned.returncode == 0 and "warning: what others hold cannot be seen" in warned.stderr
-
-
-def test_a_clone_that_has_no_claims_says_so_and_never_that_a_range_is_clear(heimdall: Run, project: Path) -> None:
-    told = heimdall("claim", "check", "--diff", "HEAD")
-    assert told.returncode == 2 and "cannot tell" in told.stderr and "clear" not in told.stdout
-    assert heimdall("claim", "check", "src").stdout == "clear: no one has claimed anything in this clone\n"
 
 
 def test_a_hook_that_another_tool_wrote_anew_is_chained_again(heimdall: Run, project: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from tests.coordination.conftest import Run, git
 from treadle.coordination.claims import Claims
-from treadle.coordination.planning import Planning, moved
+from treadle.coordination.planning import Planning
 
 ANN, BOB = "haid:ann.box-0001", "haid:bob.box-0002"
 
@@ -139,35 +139,6 @@ def test_the_names_in_planning_still_lead_to_it(claims: Claims, project: Path) -
     assert (project / ".planning/protocol.log").read_text().count("\n") == 2
 
 
-def older(root: Path) -> None:
-    """What a version that kept live state in `.planning` left behind."""
-    planning = Planning(str(root), project=str(root.parent))
-    Claims(planning).claim(BOB, ["src"], "T-1")
-    (root / "protocol/capsules").mkdir(parents=True)
-    (root / "protocol/capsules/w1.md").write_text("---\n")
-
-
-def test_an_older_layout_is_moved_once(project: Path) -> None:
-    older(project / ".planning")
-    git(project, "add", "-f", ".planning")
-    git(project, "commit", "-qm", "committed by mistake")
-    assert held(project) == [(BOB, 1)]
-    claims = Claims(Planning(project=str(project)))
-    claims.release(BOB)
-    assert (project / ".planning/protocol/capsules/w1.md").exists()
-    git(project, "checkout", "-q", "-f", "HEAD")  # brings the old claim back as a file, which is history now
-    assert held(project) == []
-    claims.claim(ANN, ["docs"], "T-2")
-    assert held(project) == [(ANN, 2)]
-
-
-def test_what_cannot_be_moved_is_read_where_it_is(project: Path) -> None:
-    older(project / ".planning")
-    (project / ".git/heimdall").write_text("not a directory")
-    assert moved(str(project / ".planning"), str(project / ".git/heimdall")) == str(project / ".planning")
-    assert held(project) == [(BOB, 1)]
-
-
 READS = [
     *(["claim", "list"], ["claim", "check", "docs"], ["claim", "who"], ["claim", "show"], ["resolve", "F1"]),
     *(["resolve", "list"], ["blackboard", "get", "k"], ["capsule", "hydrate", "w1"], ["haid"], ["ledger", "report"]),
@@ -203,24 +174,3 @@ def _forbid_writing(live: Path) -> None:
     (live / ".locks").write_text("")
     (live / "protocol.log").unlink()
     (live / "protocol.log").mkdir()
-
-
-def test_what_an_older_version_left_is_moved_once_and_what_is_newer_stays(tmp_path: Path) -> None:
-    root, live = tmp_path / ".planning", tmp_path / "live"
-    assert moved(str(root), str(live)) == str(live) and not live.exists()
-    (root / "ledger" / "claims").mkdir(parents=True)
-    (root / "ledger" / "claims" / "a.json").write_text("old a")
-    (root / "ledger" / "claims" / "b.json").write_text("old b")
-    (root / "protocol.log").write_text("old log")
-    (live / "ledger" / "claims").mkdir(parents=True)
-    (live / "ledger" / "claims" / "b.json").write_text("new b")
-    assert moved(str(root), str(live)) == str(live)
-    assert (live / "ledger" / "claims" / "a.json").read_text() == "old a"
-    assert (live / "ledger" / "claims" / "b.json").read_text() == "new b"
-    assert (live / "protocol.log").read_text() == "old log" and not (root / "protocol.log").exists()
-    assert (root / "ledger" / "claims" / "b.json").read_text() == "old b", "what is newer is not lost for it"
-    (root / "protocol.log").write_text("from git")
-    moved(str(root), str(live))
-    assert (live / "protocol.log").read_text() == "old log", "what comes later is history"
-    (tmp_path / "file").write_text("")
-    assert moved(str(root), str(tmp_path / "file" / "live")) == str(root)

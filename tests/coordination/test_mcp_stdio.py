@@ -13,7 +13,6 @@ import pytest
 
 from tests.coordination.conftest import BIN, Run
 from treadle.coordination import mcp
-from treadle.coordination.claims import Claims
 from treadle.coordination.mcp import Server
 from treadle.coordination.planning import Planning
 
@@ -107,7 +106,9 @@ def test_a_client_that_goes_away_while_it_is_answered_ends_the_server(project: P
     server.stderr.close()
 
 
-@pytest.mark.parametrize(("mode", "revision"), [("auto", "2026-07-28"), ("legacy", "2025-11-25")])
+@pytest.mark.parametrize(
+    ("mode", "revision"), [("auto", "2026-07-28"), pytest.param("legacy", "2025-11-25", marks=pytest.mark.slow)]
+)
 async def test_the_official_client_connects_lists_and_calls(project: Path, mode: str, revision: str) -> None:
     from mcp import Client, StdioServerParameters, stdio_client
 
@@ -156,22 +157,6 @@ def connected(project: Path) -> Iterator[tuple[Told, Any, Any]]:
 def answered(answer: Any) -> Any:
     assert select.select([answer], [], [], 20)[0], "nothing was said"
     return json.loads(answer.readline())
-
-
-def test_a_connected_client_is_told_that_what_it_waited_for_is_free(
-    connected: tuple[Told, Any, Any], claims: Claims, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    server, ask, answer = connected
-    hello = {"protocolVersion": "2025-11-25", "clientInfo": {"name": "cursor"}}
-    want = {"name": "make_claim", "arguments": {"surfaces": ["src/a/b.ts"], "task": "T-2"}}
-    monkeypatch.setattr(mcp, "NEWS_SECONDS", 0.01)
-    ask.write(line(id=1, method="initialize", params=hello) + line(id=2, method="tools/call", params=want))
-    assert answered(answer)["result"]["capabilities"]["resources"]["subscribe"] is True
-    assert answered(answer)["result"]["isError"] is True
-    claims.release("haid:bob.box-0002")
-    told = answered(answer)
-    assert told["method"] == "notifications/message" and told["params"]["data"]["free"] == ["src/a/b.ts"]
-    assert server.renewed.is_set()
 
 
 def test_a_client_that_waits_for_nothing_is_only_renewed(

@@ -24,20 +24,18 @@ def ask(project: Path, program: str, tool: str, arguments: Any, session: str = "
     return found
 
 
-@pytest.mark.parametrize(("program", "tool", "arguments"), WRITING_CALLS)
-def test_a_write_to_what_another_holds_is_refused_with_the_reason(
-    project: Path, claims: Claims, program: str, tool: str, arguments: Any
-) -> None:
-    arguments = json.loads(json.dumps(arguments).replace("TOP", str(project)))
-    said = ask(project, program, tool, arguments)
-    assert said is not None
-    reason = said["agent_message"] if program == "cursor" else said["reason"]
-    assert BOB in reason and "T-1" in reason and f"/{program}" in reason
-    if program != "cursor":
-        told = {"hookEventName": "E", "permissionDecision": "deny", "permissionDecisionReason": reason}
-        assert said["decision"] == "block" and said["hookSpecificOutput"] == told
-    (wait,) = claims.waits.on(BOB)
-    assert wait["surfaces"] == ["src/a/b.ts"]
+def test_a_write_to_what_another_holds_is_refused_with_the_reason(project: Path, claims: Claims) -> None:
+    for program, tool, given in WRITING_CALLS:
+        arguments = json.loads(json.dumps(given).replace("TOP", str(project)))
+        said = ask(project, program, tool, arguments)
+        assert said is not None, (program, tool, given)
+        reason = said["agent_message"] if program == "cursor" else said["reason"]
+        assert BOB in reason and "T-1" in reason and f"/{program}" in reason
+        if program != "cursor":
+            told = {"hookEventName": "E", "permissionDecision": "deny", "permissionDecisionReason": reason}
+            assert said["decision"] == "block" and said["hookSpecificOutput"] == told
+        assert all(wait["surfaces"] == ["src/a/b.ts"] for wait in claims.waits.on(BOB))
+    assert len(claims.waits.on(BOB)) == len({program for program, *_ in WRITING_CALLS})
 
 
 def test_anything_else_goes_on_without_a_word(project: Path, claims: Claims) -> None:

@@ -6,11 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.coordination.conftest import Run, git, trail
+from tests.coordination.conftest import Run, git
 from treadle.coordination import changes, overview
 from treadle.coordination.claims import Claims
 from treadle.coordination.planning import Planning
-from treadle.errors import ConfigError
 from treadle.workspace.store import Store, lending
 
 BOB = "haid:bob.box-0002"
@@ -28,41 +27,6 @@ def claims(project: Path, tmp_path: Path) -> Claims:
     git(project, "checkout", "-q", "main")
     git(project, "worktree", "add", "-q", str(tmp_path / "one"), "one")
     return Claims(Planning(project=str(project)), str(project))
-
-
-def test_two_lines_of_work_that_conflict_are_named_with_files_and_holders(claims: Claims, tmp_path: Path) -> None:
-    held = claims.claim(BOB, ["src/a/**"], "T-1")
-    claims.claim("haid:ann.box-0001", ["src/other"], "T-2")
-    (found,) = overview.scan(claims)
-    assert trail(claims.planning)[-1] == ["claim", "radar", "lines=3 conflicts=1"]
-    assert found["between"] == [f"one ({tmp_path / 'one'})", "two"]
-    (row,) = found["files"]
-    assert row["file"] == "src/a/b.ts"
-    assert row["holders"] == [{"haid": BOB, "task": "T-1", "expires_at": held.expires_at}]
-
-
-def test_what_is_not_committed_yet_counts(claims: Claims, project: Path, tmp_path: Path) -> None:
-    (project / "src/a/b.ts").write_text("main, not committed\n")
-    before = git(project, "status", "--porcelain", "-uno"), git(project, "stash", "list")
-    pairs = [found["between"] for found in overview.scan(claims)]
-    assert [f"main ({project})", "two"] in pairs and len(pairs) == 3
-    after = git(project, "status", "--porcelain", "-uno"), git(project, "stash", "list")
-    assert after == before  # and nothing was touched
-
-
-def test_only_the_named_branches_are_compared(claims: Claims) -> None:
-    assert overview.scan(claims, ["main", "one"]) == []
-    assert [found["between"] for found in overview.scan(claims, ["one", "two"])] == [["one", "two"]]
-    with pytest.raises(ConfigError):
-        overview.scan(claims, ["--all"])
-    with pytest.raises(ConfigError):
-        overview.scan(claims, ["no-such-branch"])
-
-
-def test_a_branch_that_was_merged_is_not_live(claims: Claims, project: Path, tmp_path: Path) -> None:
-    git(project, "merge", "-q", "two")
-    user = changes.of(str(project))
-    assert "two" not in overview.live(user, Store.make(str(tmp_path / "store"), **lending(user)))
 
 
 def test_the_command_exits_with_3_when_something_would_conflict(heimdall: Run, claims: Claims, project: Path) -> None:
@@ -95,12 +59,6 @@ def test_lines_of_work_are_worktrees_that_are_there_and_branches_that_none_of_th
     assert overview.live(user, store).keys() == {main, alone, "one", "two"}
     shutil.rmtree(tmp_path / "one")
     assert overview.live(user, store).keys() == {main, "one", "two"}
-
-
-def test_a_repository_without_a_commit_has_no_lines_of_work(tmp_path: Path) -> None:
-    git(tmp_path, "init", "-q", "-b", "main", str(tmp_path / "empty"))
-    empty = Claims(Planning(project=str(tmp_path / "empty")), str(tmp_path / "empty"))
-    assert overview.scan(empty) == []
 
 
 def test_a_file_that_was_removed_and_not_committed_conflicts_with_its_change(claims: Claims, project: Path) -> None:

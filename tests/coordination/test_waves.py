@@ -54,8 +54,3 @@ def test_what_leads_nowhere_refuses_the_whole_wave(planning: Planning) -> None:
     for tasks in ([], [WaveTask("1", "")], [TASKS[0], TASKS[0]]):
         with pytest.raises(ConfigError):
             build_wave(planning, tasks)
-
-
-def test_a_budget_keeps_the_nearest_capsules_and_names_the_rest(planning: Planning) -> None:
-    shared = build_wave(planning, TASKS, budget=50).shared
-    assert "built on it" in shared and "laid the ground" not in shared and "1 more" in shared

@@ -9,6 +9,7 @@ import pytest
 from tests.coordination.conftest import Run, git
 from tests.coordination.conftest import heimdall as heimdall  # fixtures
 from tests.coordination.conftest import installed as installed
+from tests.coordination.conftest import prepared as prepared
 from tests.coordination.conftest import project as project
 from tests.coordination.conftest import quiet_git as quiet_git
 from tests.drivers.programs import CACHE, NODE, fetch

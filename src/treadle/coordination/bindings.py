@@ -427,7 +427,10 @@ def check_own(planning: Planning, haid: str) -> None:
     if not living and maker is None:
         return
     mine = session(planning)
-    own = maker == mine or haid in bindings.family(mine) if mine else not identity.is_orphan() or not (living or maker)
+    if mine:
+        own = maker == mine or haid in bindings.family(mine)
+    else:  # a session that is named, but is not above us, is no person either
+        own = not (living or maker) or not in_session(planning) and not identity.is_orphan()
     if not own:
         require(planning, f"act as {haid}")
 

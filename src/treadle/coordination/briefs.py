@@ -3,7 +3,7 @@
 import os
 from collections.abc import Sequence
 
-from treadle.coordination.capsules import Capsules, compact, split_ids, within
+from treadle.coordination.capsules import Capsules, compact, split_ids
 from treadle.coordination.ledger import Symbols
 from treadle.coordination.planning import Planning, read_text
 from treadle.errors import ConfigError, NotFound
@@ -20,12 +20,10 @@ def build(
     invariants: str = "",
     *,
     strict: bool = False,
-    budget: int | None = None,
 ) -> str:
     """The brief. With `strict`, an unresolved symbol, capsule or invariants reference raises NotFound.
 
-    An agent cannot notice what is missing from its brief, so an unknown capsule always raises. `budget` is how many
-    tokens its capsules may take; those that do not fit are listed by id.
+    An agent cannot notice what is missing from its brief, so an unknown capsule always raises.
     """
     if not task or not spec:
         raise ConfigError("a brief needs a task and its spec", hint='give --task ID and --spec "..."')
@@ -43,11 +41,8 @@ def build(
     except NotFound as error:
         planning.note("brief", "refused", f"{detail} {error.message}")
         raise
-    rest = ""
-    if budget is not None:
-        closure, rest = within(closure, split_ids(capsules), budget)
     shown = [compact(name, text) for name, text in closure.items()]
-    brief = _layout(task, spec, values, [*shown, *filter(None, [rest])], invariants)
+    brief = _layout(task, spec, values, shown, invariants)
     planning.note("brief", "build", detail)
     return brief
 
@@ -164,12 +159,10 @@ class Wave:
         return self.shared + self.own[task]
 
 
-def build_wave(
-    planning: Planning, tasks: Sequence[WaveTask], invariants: str = "", *, budget: int | None = None
-) -> Wave:
+def build_wave(planning: Planning, tasks: Sequence[WaveTask], invariants: str = "") -> Wave:
     """The briefs of a wave, noted in the log."""
     try:
-        wave = lay_out(planning, tasks, invariants, budget=budget)
+        wave = lay_out(planning, tasks, invariants)
     except NotFound as error:
         planning.note("brief", "refused", f"wave {error.message}")
         raise
@@ -177,7 +170,7 @@ def build_wave(
     return wave
 
 
-def lay_out(planning: Planning, tasks: Sequence[WaveTask], invariants: str = "", *, budget: int | None = None) -> Wave:
+def lay_out(planning: Planning, tasks: Sequence[WaveTask], invariants: str = "") -> Wave:
     """Anything that cannot be resolved refuses the whole wave, because an agent cannot notice what its brief lacks."""
     if not tasks or not all(one.task and one.spec for one in tasks) or len({one.task for one in tasks}) < len(tasks):
         raise ConfigError("a wave needs tasks, each with an id of its own and a spec")
@@ -188,9 +181,7 @@ def lay_out(planning: Planning, tasks: Sequence[WaveTask], invariants: str = "",
     if lost:
         raise NotFound(f"the briefs would be incomplete: {', '.join(lost)}", hint="resolve these first")
     wanted = list(dict.fromkeys(name for one in tasks for name in one.capsules))
-    closure, rest = Capsules(planning).closure(wanted), ""
-    if budget is not None:
-        closure, rest = within(closure, wanted, budget)
+    closure = Capsules(planning).closure(wanted)
     parts = ["# The same for every task of this wave; yours is at the end. Ask for what is not here by its id.\n"]
     if invariants:
         parts.append(f"INVARIANTS:\n{indented(section(planning.project, invariants))}")
@@ -199,7 +190,7 @@ def lay_out(planning: Planning, tasks: Sequence[WaveTask], invariants: str = "",
         parts.append(f"SYMBOLS:\n{indented(rows)}")
     if closure:
         capsules = [compact(name, text) for name, text in closure.items()]
-        parts.append("CONTEXT CAPSULES (oldest first):\n" + indented("\n".join([*capsules, *filter(None, [rest])])))
+        parts.append("CONTEXT CAPSULES (oldest first):\n" + indented("\n".join(capsules)))
     return Wave("\n".join(parts) + "\n", {one.task: _own(one) for one in tasks})
 
 

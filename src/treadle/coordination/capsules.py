@@ -102,17 +102,11 @@ class Capsules:
         self.planning.note("capsule", "deps", name)
         return found
 
-    def hydrate(self, names: list[str], budget: int | None = None) -> str:
-        """The texts of all capsules in the closure, separated by blank lines.
-
-        With a budget of tokens, only those that fit, and the ids of the rest.
-        """
+    def hydrate(self, names: list[str]) -> str:
+        """The texts of all capsules in the closure, separated by blank lines."""
         texts = self.closure(names)
         self.planning.note("capsule", "hydrate", " ".join(names))
-        if budget is None:
-            return "\n".join(texts.values())
-        chosen, rest = within(texts, names, budget)
-        return "\n".join([*chosen.values(), *([rest] if rest else [])])
+        return "\n".join(texts.values())
 
     def closure(self, names: list[str]) -> dict[str, str]:
         """These capsules and all that they build on, by id, prerequisites first.
@@ -202,65 +196,6 @@ def _in_order(names: list[str], needs: dict[str, list[str]]) -> list[str]:
                 done.setdefault(current)
                 path.pop()
     return list(done)
-
-
-INDEX_SHARE = 0.1
-"""The share of a budget that the ids of what did not fit may take."""
-
-
-def within(texts: dict[str, str], names: list[str], budget: int) -> tuple[dict[str, str], str]:
-    """The part of a closure that fits into a budget of tokens, in its order; and the rest as a line of ids.
-
-    The requested capsules have priority, then those that they build on, step by step; within a step, the newest.
-    """
-    from treadle.sessions.tokens import estimate
-
-    steps = _steps(texts, names)
-    places = {name: place for place, name in enumerate(texts)}
-    ranked = sorted(texts, key=lambda name: (steps[name], _negated(_written(texts[name])), -places[name]))
-    listing = int(budget * INDEX_SHARE)
-    for left in (budget, budget - listing):  # everything may fit, and then there is no rest to list
-        chosen: set[str] = set()
-        for name in ranked:
-            cost = estimate(texts[name]) + 1
-            if cost <= left:
-                chosen.add(name)
-                left -= cost
-        if len(chosen) == len(texts):
-            return texts, ""
-    rest = [name for name in ranked if name not in chosen]
-    return {name: text for name, text in texts.items() if name in chosen}, _as_index(rest, listing + left)
-
-
-def _as_index(rest: list[str], budget: int) -> str:
-    from treadle.sessions.tokens import estimate
-
-    line = f"# {len(rest)} more (`heimdall-capsule show ID`), the nearest first:"
-    for count, name in enumerate(rest):
-        if count and estimate(f"{line} {name}") > budget - 6:
-            return f"{line} and {len(rest) - count} further\n"
-        line += f" {name}"
-    return line + "\n"
-
-
-def _steps(texts: dict[str, str], names: list[str]) -> dict[str, int]:
-    """How many steps of dependency each capsule is away from the requested ones."""
-    found = dict.fromkeys(names, 0)
-    todo = list(names)
-    for name in todo:
-        for need in depends_of(texts[name]):
-            if need not in found:
-                found[need] = found[name] + 1
-                todo.append(need)
-    return found
-
-
-def _written(text: str) -> str:
-    return next((line.removeprefix("ts: ") for line in text.splitlines() if line.startswith("ts: ")), "")
-
-
-def _negated(stamp: str) -> tuple[int, ...]:
-    return tuple(-ord(char) for char in stamp)
 
 
 def compact(name: str, text: str) -> str:

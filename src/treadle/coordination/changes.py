@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from treadle.coordination import repository
 from treadle.coordination.claims import Claims, Overlap
-from treadle.coordination.identity import Key
 from treadle.coordination.surfaces import Surface
 from treadle.errors import ConfigError, TreadleError
 from treadle.light import TYPE_CHECKING, TypeAlias
@@ -157,11 +156,8 @@ MAX_ALIASES = 4
 class CommandJudge:
     """Judges one command for an identity that works in `cwd`."""
 
-    def __init__(
-        self, claims: Claims, haid: str, cwd: str, staged: list[str] | None = None, process: Key | None = None
-    ) -> None:
-        """`staged`: what is about to be committed, if the repository cannot be asked here. `process`: the agent's."""
-        self._process = process
+    def __init__(self, claims: Claims, haid: str, cwd: str, staged: list[str] | None = None) -> None:
+        """`staged`: what is about to be committed, if the repository cannot be asked here."""
         self._claims = claims
         self._haid = haid
         self._own = claims.bindings.family(haid)
@@ -170,8 +166,6 @@ class CommandJudge:
         self._added: list[str] = []
         self.others = False
         """Whether another holds anything."""
-        self.written: list[str] = []
-        """The files that it names to be written, absolute."""
         self.overlaps: list[Overlap] = []
         self.unseen = ""
         """Why not all that it would change can be seen; empty when it can, or when no one else holds anything."""
@@ -180,7 +174,7 @@ class CommandJudge:
 
     def judge(self, command: str) -> None:
         self.others = bool(self._claims.of_others(self._own))
-        if command and (self.others or self._claims.leases.are_on()):
+        if command and self.others:
             self._judge(command, 0)
 
     def _judge(self, command: str, depth: int) -> None:
@@ -188,13 +182,9 @@ class CommandJudge:
 
         found = of_command(command)
         targets, some = _targets(found, self._cwd)
-        self.written += [path for path, glob in targets if not glob and not os.path.isdir(path)]
         surfaces = [one for target in targets for one in self._claims.surfaces_at(*target)]
-        if self.others and any(self._claims.planning.is_ours(path) for path, _ in targets):
+        if any(self._claims.planning.is_ours(path) for path, _ in targets):
             self._doubt("that it leaves git's own files and the record of claims alone", lasts=True)
-        self._meet(self._claims.leases.overlaps(self._own, surfaces, self._process))
-        if not self.others:
-            return
         self._meet(self._claims.held_by_others(self._own, surfaces))
         self._doubt(found.unseen)
         self._doubt(found.lasting, lasts=True)

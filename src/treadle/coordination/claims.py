@@ -18,7 +18,6 @@ from treadle.coordination.claim import (
     Claim,
     Collision,
     Held,
-    Leases,
     Overlap,
     Released,
     Waits,
@@ -61,7 +60,6 @@ class Claims:
         self.agents = Agents(planning)
         self.bindings = IdentityBindings(planning, "")
         self.waits = Waits(planning)
-        self.leases = Leases(planning, self.top)
 
     def lock(self) -> locked:
         """Held around every check that something depends on, and around writes that a claim allows."""
@@ -142,8 +140,6 @@ class Claims:
     def _check_free(self, haid: str, wanted: list[Surface], task: str, shared: bool) -> None:
         """Raises Collision."""
         found = self.overlaps(haid, wanted, shared=shared, most=MOST_SHOWN)
-        if not found and not shared and self.bindings.of(haid) is not None:  # a person's claim is stronger than a lease
-            found = self.leases.overlaps(self.bindings.family(haid), wanted, None)
         if not found:
             return
         texts = [surface.text for surface in wanted]
@@ -194,8 +190,6 @@ class Claims:
                     f"`{caller}` released the claim of `{haid}` (task `{claim.task}`): {reason.strip()}",
                 )
             self.waits.drop(haid)
-            if not surfaces:
-                self.leases.drop(haid)
             given = self._given(claim, surfaces) if claim else []
             left = [text for text in claim.texts if text not in given] if claim else []
             if claim is not None and left:
@@ -398,7 +392,7 @@ class Claims:
         mine = next((wait for wait in self.waits.all() if wait["haid"] == haid), None)
         surfaces = [Surface(text, self.top) for text in mine["surfaces"]] if mine else []
         own = self.bindings.family(haid)
-        if mine is None or self.held_by_others(own, surfaces) or self.leases.overlaps(own, surfaces, None):
+        if mine is None or self.held_by_others(own, surfaces):
             return []
         return [str(text) for text in mine["surfaces"]]
 

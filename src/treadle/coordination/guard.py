@@ -7,10 +7,9 @@ session.Writing. Around a command whose writes cannot be foreseen, `watch` and `
 import os
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
-from treadle.coordination import identity
 from treadle.coordination.changes import CommandJudge
 from treadle.coordination.claim import Claim, Overlap
 from treadle.coordination.claims import Claims, Collision
@@ -19,7 +18,7 @@ from treadle.coordination.identity import checked
 from treadle.coordination.planning import Planning
 from treadle.coordination.repository import find
 from treadle.coordination.surfaces import Surface, literal_starts
-from treadle.errors import Denied, StorageError
+from treadle.errors import Denied
 from treadle.io.sandbox.places import Matches
 from treadle.policy import patterns
 from treadle.policy.guess import CallWrites, written_by
@@ -122,7 +121,6 @@ class Guarded:
         self.claims = Claims(planning, self.top)
         self._held = HeldPaths(self.top, planning.root)
         self._known: tuple[int, float, list[Claim]] = (0, 0.0, [])
-        self._process = identity.key_of(os.getpid())
         self._files = HeldFiles(self.claims, self.haid)
         self._doubt = ""
         """What speaks for the next command's changing more than it shows."""
@@ -141,24 +139,21 @@ class Guarded:
         if not writes and not command and not named.mentions:
             return Decision(verdict="allow", by="claim")
         surfaces = self._surfaces(writes)
-        found = self.claims.held_by_others(self._own(), surfaces) or self.claims.leases.overlaps(
-            self._own(), surfaces, self._process
-        )
-        if found:
+        if found := self.claims.held_by_others(self._own(), surfaces):
             return Decision(verdict="deny", reason=Collision(found, "change").message, by="claim")
         if writes and (unseen := self.claims.unseen()):
             return Decision(verdict="ask", reason=f"what others hold cannot be seen: {'; '.join(unseen)}", by="claim")
         if command:
             return self._judge_command(command, os.path.join(self.cwd, named.where))
-        judge = CommandJudge(self.claims, self.haid, self.cwd, process=self._process)
+        judge = CommandJudge(self.claims, self.haid, self.cwd)
         judge.judge("")
         judge.weigh(named.mentioned(self.cwd))
         return self._asked("call", judge.unseen)
 
     def _judge_command(self, command: str, where: str) -> Decision:
-        judge = CommandJudge(self.claims, self.haid, where, process=self._process)
+        judge = CommandJudge(self.claims, self.haid, where)
         judge.judge(command)
-        if found := judge.overlaps or self._lease(judge.written):
+        if found := judge.overlaps:
             return Decision(verdict="deny", reason=Collision(found, "change").message, by="claim")
         self._doubt = judge.unseen
         if judge.unseen and not self._confined and (why := judge.lasting or self._files.not_saved() and judge.unseen):
@@ -175,25 +170,10 @@ class Guarded:
     def _own(self) -> set[str]:
         return self.claims.bindings.family(self.haid)
 
-    def _lease(self, paths: Sequence[str]) -> list[Overlap]:
-        """Take leases for what is about to be written; returns what other agents are writing of it."""
-        planning = self.claims.planning
-        if planning.live == planning.root and not os.path.isdir(planning.live):
-            return []  # not in a repository
-        try:
-            full = [os.path.join(self.cwd, path) for path in paths]
-            return self.claims.leases.take(self.haid, self._own(), full, self._process)
-        except StorageError:
-            return []  # nothing can be written there, so others cannot leave a lease either
-
     @contextmanager
     def writing(self, paths: tuple[str, ...]) -> Iterator[None]:
-        """A session.Writing: while a tool writes these paths, no one can claim them. Denied if another already has, or
-        is writing them."""
-        first = not os.path.isdir(self.claims.planning.live) and not self.claims.planning.claimed()
-        if found := self._lease(paths):
-            raise Collision(found, "change")
-        if first:
+        """A session.Writing: while a tool writes these paths, no one can claim them. Denied if another already has."""
+        if not os.path.isdir(self.claims.planning.live) and not self.claims.planning.claimed():
             yield  # nothing was ever claimed here
             return
         with self.claims.lock():

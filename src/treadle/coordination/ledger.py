@@ -7,8 +7,8 @@ Each number is kept with its source: `measured` (a provider reported it), `estim
 import os
 from collections.abc import Iterator
 
-from treadle.coordination.planning import Document, Planning, make_dirs, one_line, read_text, write_text
-from treadle.errors import ConfigError, NotFound, StorageError
+from treadle.coordination.planning import Document, Planning, make_dirs, one_line
+from treadle.errors import ConfigError, NotFound
 from treadle.io.files import append_line, opened, storage_error
 from treadle.light import Any
 from treadle.wire.common.jsontext import dumps, loads
@@ -18,7 +18,7 @@ from treadle.wire.heimdall.messages import VERSION
 SOURCES = ("measured", "estimated", "counted", "declared")
 _BLOCK = 4 << 20
 _SMALL = 1 << 20
-"""Above this size, a compiled decoder is worth its import, and totals are worth keeping."""
+"""Above this size, a compiled decoder is worth its import."""
 
 
 class LedgerTotals:
@@ -46,42 +46,7 @@ class LedgerTotals:
         return sum(tokens for tokens, _ in self.roles.values())
 
 
-class SavedTotals:
-    """The totals of a ledger's first lines, kept on disk. They are valid while that many bytes have this checksum."""
-
-    def __init__(self, path: str) -> None:
-        self._path = path
-        self.totals = LedgerTotals()
-        self.length = 0
-        self.checksum = 0
-
-    def load(self) -> None:
-        try:
-            stored = loads(read_text(self._path) or "{}")
-            self.length, self.checksum = int(stored["length"]), int(stored["crc32"])
-            self.totals.roles = {
-                str(role): [int(tokens), int(count)] for role, (tokens, count) in stored["roles"].items()
-            }
-            self.totals.sources = {str(source): int(tokens) for source, tokens in stored["sources"].items()}
-            self.totals.unreadable = int(stored["unreadable"])
-        except (ValueError, KeyError, TypeError, AttributeError, StorageError):
-            self.forget()
-
-    def forget(self) -> None:
-        self.totals, self.length, self.checksum = LedgerTotals(), 0, 0
-
-    def save(self) -> None:
-        totals = self.totals
-        stored = {"length": self.length, "crc32": self.checksum, "roles": totals.roles, "sources": totals.sources}
-        try:
-            write_text(self._path, dumps({**stored, "unreadable": totals.unreadable}) + "\n")
-        except StorageError:
-            pass  # read-only: all lines are counted each time
-
-
 class Ledger:
-    small = _SMALL
-
     def __init__(self, planning: Planning) -> None:
         self.planning = planning
         self.path = planning.live_path("protocol", "ledger.jsonl")
@@ -134,40 +99,13 @@ class Ledger:
         totals = LedgerTotals()
         try:
             with opened(self.path) as file:
-                if os.fstat(file.fileno()).st_size <= self.small:
-                    _add_plain(file.read().split(b"\n"), totals, run)
-                elif run:
-                    for lines in _blocks(file):
-                        _add(lines, totals, run)
-                else:
-                    totals = self._counted_on(file)
+                for lines in _blocks(file):
+                    _add(lines, totals, run)
         except FileNotFoundError:
             pass
         except OSError as error:
             raise storage_error(error, self.path, "read") from error
         return totals
-
-    def _counted_on(self, file: Any) -> LedgerTotals:
-        """The totals of all lines: the saved ones plus what came since."""
-        from zlib import crc32
-
-        saved = SavedTotals(self.planning.live_path("ledger.totals"))
-        saved.load()
-        seen, left = 0, saved.length
-        while block := file.read(min(_BLOCK, left)):
-            seen, left = crc32(block, seen), left - len(block)
-        if left or seen != saved.checksum:  # someone changed the earlier lines
-            saved.forget()
-            file.seek(0)
-        before = saved.length
-        for lines in _blocks(file):
-            _add(lines, saved.totals, "")
-            if not lines.endswith(b"\n"):
-                return saved.totals  # an unfinished last line, being written or torn by a kill, is not counted
-            saved.length, saved.checksum = saved.length + len(lines), crc32(lines, saved.checksum)
-        if saved.length - before > self.small:
-            saved.save()
-        return saved.totals
 
 
 def whole(tokens: str | int) -> int:
@@ -198,8 +136,10 @@ def signed(percent: int) -> str:
     return f"+{percent}" if percent > 0 else f"-{-percent}"
 
 
-def _add_plain(lines: list[bytes], totals: LedgerTotals, run: str) -> None:
-    for line in lines:
+def _add(lines: bytes, totals: LedgerTotals, run: str) -> None:
+    if len(lines) > _SMALL and _add_fast(lines, totals, run):
+        return
+    for line in lines.split(b"\n"):
         if line.strip():
             _add_line(line, totals, run)
 
@@ -218,14 +158,8 @@ def _add_line(line: bytes, totals: LedgerTotals, run: str) -> None:
         totals.add(role, tokens, source if isinstance(source, str) else "declared")
 
 
-def _add(lines: bytes, totals: LedgerTotals, run: str) -> None:
-    if len(lines) <= _SMALL:
-        _add_plain(lines.split(b"\n"), totals, run)
-    else:
-        _add_fast(lines, totals, run)
-
-
-def _add_fast(lines: bytes, totals: LedgerTotals, run: str) -> None:
+def _add_fast(lines: bytes, totals: LedgerTotals, run: str) -> bool:
+    """False where one of the lines cannot be read, or has a field of an unusual type; then nothing is added."""
     import msgspec
 
     class Line(msgspec.Struct, gc=False):
@@ -236,12 +170,12 @@ def _add_fast(lines: bytes, totals: LedgerTotals, run: str) -> None:
 
     try:
         entries = msgspec.json.Decoder(Line).decode_lines(lines)
-    except (msgspec.DecodeError, ValueError):  # one of them is unreadable, or has a field of an unusual type
-        return _add_plain(lines.split(b"\n"), totals, run)
-    add = totals.add
+    except (msgspec.DecodeError, ValueError):
+        return False
     for entry in entries:
         if not run or entry.run == run:
-            add(entry.role, entry.tokens, entry.source)
+            totals.add(entry.role, entry.tokens, entry.source)
+    return True
 
 
 def _blocks(file: Any) -> Iterator[bytes]:

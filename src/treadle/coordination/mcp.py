@@ -14,11 +14,10 @@ from treadle.coordination.identity import Agents, checked, current, known_client
 from treadle.coordination.ledger import Blackboard, Symbols
 from treadle.coordination.messages import EVERYBODY, Inbox
 from treadle.coordination.planning import Planning, read_text
-from treadle.errors import ConfigError, NotFound, StorageError, TreadleError
+from treadle.errors import ConfigError, StorageError, TreadleError
 from treadle.light import TYPE_CHECKING, Any
 from treadle.wire.common.framing import MessageSplitter
 from treadle.wire.common.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND, Fault, reply
-from treadle.wire.common.jsontext import dumps
 from treadle.wire.common.schema import FLAG, NON_EMPTY, TEXT, Schema, faults, list_of, record
 from treadle.wire.mcp import revisions
 
@@ -26,82 +25,11 @@ if TYPE_CHECKING:
     from treadle.errors import RemoteProtocolError
 
 
-# What an MCP client can know of a ledger tool before it calls it: its title, what it may change, what it returns.
-
-_NUMBER: Schema = {"type": "integer"}
-_TEXTS = list_of(TEXT)
-_CLAIM = record({"haid": TEXT, "claimed_surfaces": _TEXTS, "expires_at": TEXT, "mode": TEXT})
-_CAPSULE = record({"id": TEXT, "source": TEXT, "path": TEXT, "body": TEXT})
-_MESSAGE = record({"ts": TEXT, "to": TEXT, "by": TEXT, "message": record({})})
-
-LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
-"""Of messages in the log: the protocol's, the least first."""
-
-
-class ToolFacts:
-    def __init__(
-        self,
-        title: str,
-        result: dict[str, Schema],
-        more: dict[str, Schema] | None = None,
-        *,
-        destroys: bool = False,
-        repeatable: bool = False,
-    ) -> None:
-        """`result`: the fields of each result, beside `haid`; `more`: those that it may have. `destroys`: it takes
-        something away or writes over it. `repeatable`: a second call with the same arguments changes nothing more."""
-        self.title = title
-        self.output = record({"haid": TEXT, **result}, {"waiting": list_of(record({})), **(more or {})})
-        self._destroys = destroys
-        self._repeatable = repeatable
-
-    def annotations(self, *, reads: bool) -> dict[str, Any]:
-        found: dict[str, Any] = {"title": self.title, "readOnlyHint": reads, "openWorldHint": False}
-        changes = {"destructiveHint": self._destroys, "idempotentHint": self._repeatable}
-        return found if reads else {**found, **changes}
-
-
-FACTS = {
-    "read_claims": ToolFacts("Read claims", {"active_claims": list_of(_CLAIM), "count": _NUMBER}),
-    "make_claim": ToolFacts(
-        "Claim files",
-        {"result": TEXT, "client_haid": TEXT, "task_ref": TEXT, "surfaces": _TEXTS, "held": _TEXTS, "task": TEXT}
-        | {"expires_at": TEXT, "fence": _NUMBER, "commit": TEXT},
-        {"warnings": _TEXTS, "guard": TEXT},
-    ),
-    "release_claim": ToolFacts(
-        "Release claims",
-        {"result": TEXT, "released": FLAG, "released_haid": TEXT, "given_up": _TEXTS, "held": _TEXTS},
-        destroys=True,
-        repeatable=True,
-    ),
-    "read_capsules": ToolFacts(
-        "Read capsules", {"capsules": list_of(_CAPSULE), "count": _NUMBER}, {"total": _NUMBER, "next": TEXT}
-    ),
-    "append_decision": ToolFacts("Record a decision", {"appended": FLAG, "timestamp": TEXT, "title": TEXT}),
-    "raise_conflict_pr": ToolFacts(
-        "Record a conflict",
-        {"conflict_file": TEXT, "relative_path": TEXT, "preserved_branch": TEXT, "pr_path": TEXT},
-    ),
-    "heartbeat": ToolFacts("Renew claims", {"claim": {"type": ["object", "null"]}}, repeatable=True),
-    "post_message": ToolFacts("Send a message", {"posted": TEXT, "to": TEXT}),
-    "read_messages": ToolFacts(
-        "Read messages", {"messages": list_of(_MESSAGE), "count": _NUMBER, "acked": _TEXTS}, repeatable=True
-    ),
-    "set_fact": ToolFacts("Set a fact", {"key": TEXT, "value": TEXT}, destroys=True, repeatable=True),
-    "get_fact": ToolFacts("Read a fact", {"key": TEXT, "value": TEXT}),
-    "resolve": ToolFacts("Resolve a symbol", {"id": TEXT, "value": TEXT}),
-    "hydrate": ToolFacts("Hydrate capsules", {"ids": _TEXTS, "text": TEXT}),
-    "brief": ToolFacts("Write a brief", {"task": TEXT, "brief": TEXT}),
-}
-
-
 # The tools of the ledger server: the name of each, the schema of its arguments, and what it does.
 #
 # They call the same functions as the commands; nothing is decided here.
 
 _SOME = list_of(NON_EMPTY, 1)
-_TOKENS: Schema = {"type": "integer", "minimum": 1}
 CAPSULES_PAGE = 50
 """How many capsules one answer holds if the caller does not say."""
 
@@ -117,12 +45,18 @@ class LedgerTool:
         *,
         reads: bool = False,
         live: bool = False,
+        destroys: bool = False,
+        repeatable: bool = False,
     ) -> None:
+        """`destroys`: it takes something away or writes over it. `repeatable`: a second call with the same arguments
+        changes nothing more."""
         self.name = name
         self.reads = reads
         """Whether it only reads; then it also works where nothing can be written."""
         self.live = live
         """Whether it needs only live state, none of the records in the worktree."""
+        hints = {"destructiveHint": destroys, "idempotentHint": repeatable} if not reads else {}
+        self.annotations = {"readOnlyHint": reads, "openWorldHint": False, **hints}
         self.description = description
         self.run = run
         self.schema = record(required or {}, {**(optional or {}), "client_identity": TEXT}, closed=True)
@@ -130,16 +64,11 @@ class LedgerTool:
     def listed(self, revision: str) -> dict[str, Any]:
         """How it is listed for a client of this revision of the protocol."""
         found = {"name": self.name, "description": self.description, "inputSchema": self.schema}
-        facts = FACTS[self.name]
-        if revision >= "2025-03-26":
-            found["annotations"] = facts.annotations(reads=self.reads)
-        if revision >= "2025-06-18":
-            found |= {"title": facts.title, "outputSchema": facts.output}
-        return found
+        return {**found, "annotations": self.annotations} if revision >= "2025-03-26" else found
 
 
 def _read_claims(claims: Claims, haid: str) -> dict[str, Any]:
-    active = [claim.as_json() for claim in (*claims.active(), *claims.leases.active())]
+    active = [claim.as_json() for claim in claims.active()]
     claims.planning.note("mcp", "read_claims", f"{haid} count={len(active)}")
     return {"active_claims": active, "count": len(active)}
 
@@ -164,8 +93,6 @@ def _make_claim(
     }
     warnings = [f"{text} matches no file" for text in claims.without_files(surfaces)]
     warnings += [claims.unreported] if claims.unreported else []
-    for overlap in claims.leases.overlaps(claims.bindings.family(haid), claim.surfaces, None):
-        warnings.append(f"{overlap.claim.haid} is writing {overlap.held}; its next write is refused")
     if first and (begun := installed_hooks.begin(claims.planning)):
         answer["guard"] = begun[0]
     elif missed := installed_hooks.warnings(claims.planning):
@@ -289,8 +216,8 @@ def _resolve(claims: Claims, haid: str, id: str = "", value: str = "") -> dict[s
     return {"id": id, "value": symbols.get(id)} if id else {"id": symbols.reverse(value), "value": value}
 
 
-def _hydrate(claims: Claims, haid: str, ids: list[str], budget: float | None = None) -> dict[str, Any]:
-    return {"ids": ids, "text": Capsules(claims.planning).hydrate(ids, None if budget is None else int(budget))}
+def _hydrate(claims: Claims, haid: str, ids: list[str]) -> dict[str, Any]:
+    return {"ids": ids, "text": Capsules(claims.planning).hydrate(ids)}
 
 
 def _brief(
@@ -302,11 +229,9 @@ def _brief(
     capsules: list[str] | None = None,
     invariants: str = "",
     strict: bool = False,
-    budget: float | None = None,
 ) -> dict[str, Any]:
     wanted = (",".join(symbols or ()), ",".join(capsules or ()), invariants)
-    most = None if budget is None else int(budget)
-    return {"task": task, "brief": briefs.build(claims.planning, task, spec, *wanted, strict=strict, budget=most)}
+    return {"task": task, "brief": briefs.build(claims.planning, task, spec, *wanted, strict=strict)}
 
 
 SIX = (
@@ -328,6 +253,8 @@ SIX = (
         _release_claim,
         optional={"haid": TEXT, "surfaces": _SOME},
         live=True,
+        destroys=True,
+        repeatable=True,
     ),
     LedgerTool(
         "read_capsules",
@@ -352,7 +279,7 @@ SIX = (
 )
 ALL = (
     *SIX,
-    LedgerTool("heartbeat", "Say that you are still at work; renews your claim.", _heartbeat, live=True),
+    LedgerTool("heartbeat", "Say that you still work; renews your claim.", _heartbeat, live=True, repeatable=True),
     LedgerTool(
         "post_message",
         "Send a typed message to one agent (its HAID), to a role, or to everybody.",
@@ -367,8 +294,16 @@ ALL = (
         _read_messages,
         optional={"ack": list_of(NON_EMPTY), "acknowledged": FLAG},
         live=True,
+        repeatable=True,
     ),
-    LedgerTool("set_fact", "Keep a fact for everybody, such as a port.", _set_fact, {"key": NON_EMPTY, "value": TEXT}),
+    LedgerTool(
+        "set_fact",
+        "Keep a fact for everybody, such as a port.",
+        _set_fact,
+        {"key": NON_EMPTY, "value": TEXT},
+        destroys=True,
+        repeatable=True,
+    ),
     LedgerTool("get_fact", "Read a fact.", _get_fact, {"key": NON_EMPTY}, reads=True),
     LedgerTool(
         "resolve",
@@ -379,11 +314,9 @@ ALL = (
     ),
     LedgerTool(
         "hydrate",
-        "These capsules and all they build on, prerequisites first; with a budget of tokens, what fits and the ids of"
-        " the rest.",
+        "These capsules and all they build on, prerequisites first.",
         _hydrate,
         {"ids": _SOME},
-        {"budget": _TOKENS},
         reads=True,
     ),
     LedgerTool(
@@ -396,90 +329,10 @@ ALL = (
             "capsules": list_of(NON_EMPTY),
             "invariants": TEXT,
             "strict": FLAG,
-            "budget": _TOKENS,
         },
         reads=True,
     ),
 )
-
-
-# The ledger's records as MCP resources: the claims of the moment, the symbols, and each capsule.
-
-CLAIMS, SYMBOLS, CAPSULE = "heimdall://claims", "heimdall://symbols", "heimdall://capsules/"
-NOT_FOUND = -32002
-"""The code that the Model Context Protocol has for an unknown resource."""
-PAGE = 100
-_JSON, _MARKDOWN = "application/json", "text/markdown"
-
-
-class Resources:
-    def __init__(self, claims: Claims, *, live: bool) -> None:
-        """`live`: only what is not in the worktree."""
-        self._claims = claims
-        self._live = live
-        self._symbols = Symbols(claims.planning)
-        self._capsules = Capsules(claims.planning)
-
-    def listed(self, cursor: Any) -> dict[str, Any]:
-        """A page of resources; `cursor` is the `nextCursor` of the page before."""
-        found = [_entry(CLAIMS, "claims", "Who is changing what", _JSON)]
-        if not self._live:
-            found.append(_entry(SYMBOLS, "symbols", "What short ids stand for", _JSON))
-            found += [_entry(f"{CAPSULE}{one}", one, f"Capsule {one}", _MARKDOWN) for one in self._capsules.ids()]
-        names = [entry["uri"] for entry in found]
-        if cursor is not None and cursor not in names:
-            raise Fault(INVALID_PARAMS, "there is no such page: list from the beginning")
-        start = names.index(cursor) if cursor is not None else 0
-        more = {"nextCursor": names[start + PAGE]} if start + PAGE < len(names) else {}
-        return {"resources": found[start : start + PAGE], **more}
-
-    def templates(self) -> dict[str, Any]:
-        capsule = {"uriTemplate": f"{CAPSULE}{{id}}", "name": "capsule", "title": "One capsule", "mimeType": _MARKDOWN}
-        return {"resourceTemplates": [] if self._live else [capsule]}
-
-    def read(self, uri: Any) -> dict[str, Any]:
-        if uri == CLAIMS:
-            both = (*self._claims.active(), *self._claims.leases.active())
-            return _contents(uri, _JSON, dumps([claim.as_json() for claim in both], 2))
-        if uri == SYMBOLS and not self._live:
-            return _contents(uri, _JSON, dumps(self._symbols.all(), 2))
-        if isinstance(uri, str) and uri.startswith(CAPSULE) and not self._live:
-            try:
-                return _contents(uri, _MARKDOWN, self._capsules.show(uri.removeprefix(CAPSULE)))
-            except (NotFound, ConfigError):
-                pass
-        raise Fault(NOT_FOUND, "resource not found", {"uri": uri})
-
-    def state(self, uri: str) -> tuple[int, ...]:
-        """What is different after the resource was changed. A claim that ends by itself changes nothing here."""
-        if uri == CLAIMS:
-            places = (self._claims.directory, self._claims.leases.directory)
-            # Two changes can have the same date.
-            return tuple(number for place in places for number in (_changed(place), _entries(place)))
-        document, capsule = self._symbols.document, self._capsules.path(uri.removeprefix(CAPSULE))
-        return tuple(map(_changed, [document.path, document.copy] if uri == SYMBOLS else [capsule]))
-
-
-def _entry(uri: str, name: str, title: str, kind: str) -> dict[str, Any]:
-    return {"uri": uri, "name": name, "title": title, "mimeType": kind}
-
-
-def _contents(uri: str, kind: str, text: str) -> dict[str, Any]:
-    return {"contents": [{"uri": uri, "mimeType": kind, "text": text}]}
-
-
-def _entries(path: str) -> int:
-    try:
-        return len(os.listdir(path))
-    except OSError:
-        return 0
-
-
-def _changed(path: str) -> int:
-    try:
-        return os.stat(path).st_mtime_ns
-    except OSError:
-        return 0
 
 
 NAME = "heimdall-ledger-mcp"
@@ -527,12 +380,6 @@ class Server:
         self.claims = Claims(planning, found.top if found else planning.project)
         self._seen: dict[str, float] = {}
         self._revision = revisions.REVISIONS[0]
-        self._resources = Resources(self.claims, live=live)
-        self._subscribed: dict[str, tuple[int, ...]] = {}
-        """Resource -> its state when the client was last told of it."""
-        self._quiet = False
-        """The client does not want to be told what is free now."""
-        self._notified: set[str] = set()
 
     def close(self) -> None:
         self.bindings.leave()
@@ -546,84 +393,29 @@ class Server:
         self._revision = revisions.STATELESS
         self._introduce(meta.get(f"{revisions.META}clientInfo"))
         result = self._discovered() if method == "server/discover" else self._do(method, params)
-        if method in ("server/discover", "tools/list", "resources/list", "resources/templates/list", "resources/read"):
+        if method in ("server/discover", "tools/list"):
             result = {**result, "ttlMs": 0, "cacheScope": "private"}
         info = {"name": NAME, "version": self.version}
         return {**result, "resultType": "complete", "_meta": {f"{revisions.META}serverInfo": info}}
 
-    def _do(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
-        if self._revision != revisions.REVISIONS[0] and method.startswith(("resources/", "logging/")):
-            return self._do_more(method, params)
-        answer = revisions.dispatch(method, params, initialize=self._initialize, tools=self._listed, call=self._call)
-        return dict(answer)
+    def _do(self, method: str, params: dict[str, Any]) -> Any:
+        return revisions.dispatch(method, params, initialize=self._initialize, tools=self._listed, call=self._call)
 
     def _listed(self) -> list[dict[str, Any]]:
         return [tool.listed(self._revision) for tool in self.tools.values()]
-
-    def _do_more(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
-        """What the revision of the seed does not have here."""
-        uri = params.get("uri")
-        if method == "resources/list":
-            return self._resources.listed(params.get("cursor"))
-        if method == "resources/templates/list":
-            return self._resources.templates()
-        if method == "resources/read":
-            return self._resources.read(uri)
-        if self._notifies() and method == "resources/subscribe":
-            self._resources.read(uri)
-            self._subscribed[str(uri)] = self._resources.state(str(uri))
-        elif self._notifies() and method == "resources/unsubscribe":
-            self._subscribed.pop(str(uri), None)
-        elif self._notifies() and method == "logging/setLevel":
-            if (level := params.get("level")) not in LEVELS:
-                raise Fault(INVALID_PARAMS, f"level is one of {', '.join(LEVELS)}")
-            self._quiet = LEVELS.index(level) > LEVELS.index("notice")
-        else:
-            raise Fault(METHOD_NOT_FOUND, f"unknown method: {method}")
-        return {}
-
-    def _notifies(self) -> bool:
-        """Whether the client can be sent something unasked."""
-        return self._revision in revisions.REVISIONS[1:]
-
-    def _offered(self) -> dict[str, Any]:
-        if self._revision == revisions.REVISIONS[0]:
-            return {}
-        offered: dict[str, Any] = {"resources": {"subscribe": self._notifies(), "listChanged": False}}
-        return {**offered, "logging": {}} if self._notifies() else offered
 
     def _initialize(self, params: dict[str, Any]) -> dict[str, Any]:
         self._revision = revisions.agreed(params.get("protocolVersion"))
         self._introduce(params.get("clientInfo"))
         asked = params.get("protocolVersion")
-        return revisions.welcome(asked, NAME, self.version, self.instructions, self._offered())
+        return revisions.welcome(asked, NAME, self.version, self.instructions)
 
     def _discovered(self) -> dict[str, Any]:
-        offered = {**revisions.CAPABILITIES, **self._offered()}
-        return {"supportedVersions": [revisions.STATELESS], "capabilities": offered, "instructions": self.instructions}
-
-    # What is sent unasked...
-
-    def watches(self) -> bool:
-        """Whether there may be news for the client."""
-        waiting = any(self.claims.waits.is_waiting(haid) for haid in self.bindings.taken())
-        return self._notifies() and bool(self._subscribed or waiting)
-
-    def news(self) -> list[dict[str, Any]]:
-        """Notifications for the client: its resources that have changed, and what it waited for and is free now."""
-        found = []
-        for uri, known in self._subscribed.items() if self._notifies() else ():
-            state = self._resources.state(uri)
-            if state != known:
-                self._subscribed[uri] = state
-                found.append(_notification("resources/updated", {"uri": uri}))
-        for haid in self.bindings.taken() if self._notifies() and not self._quiet else ():
-            free = self.claims.free_for(haid)
-            if free and haid not in self._notified:
-                data = {"haid": haid, "free": free, "say": "Claim it before you change it."}
-                found.append(_notification("message", {"level": "notice", "logger": NAME, "data": data}))
-            (self._notified.add if free else self._notified.discard)(haid)
-        return found
+        return {
+            "supportedVersions": [revisions.STATELESS],
+            "capabilities": revisions.CAPABILITIES,
+            "instructions": self.instructions,
+        }
 
     def _introduce(self, info: Any) -> None:
         """Remember who the client says it is."""
@@ -697,10 +489,6 @@ class Server:
             self._seen[haid] = now
 
 
-def _notification(name: str, params: dict[str, Any]) -> dict[str, Any]:
-    return {"jsonrpc": "2.0", "method": f"notifications/{name}", "params": params}
-
-
 def _session_of(params: dict[str, Any]) -> str:
     """The session that a call comes from. Codex starts servers with a bare environment and names its session here."""
     meta = params.get("_meta")
@@ -721,15 +509,13 @@ def _failed(haid: str, error: str, detail: str, more: Any = None) -> dict[str, A
 # The ledger server on standard input and output: messages in either framing come in, replies go out one per line.
 
 RENEW_SECONDS = 60.0
-NEWS_SECONDS = 1.0
-"""How often we look for news while the client has subscribed to something or waits for something."""
 
 
 def serve(server: Server, source: int = 0, sink: int = 1) -> None:
     """Answer until the input ends; a last message without its newline counts too."""
     splitter = MessageSplitter()
     try:
-        while data := _next(server, source, sink):
+        while data := _next(server, source):
             _answer(server, splitter.feed(data), sink)
         if rest := splitter.end().strip():
             _answer(server, [rest], sink)
@@ -737,12 +523,10 @@ def serve(server: Server, source: int = 0, sink: int = 1) -> None:
         server.close()
 
 
-def _next(server: Server, source: int, sink: int) -> bytes:
-    """The next input. Meanwhile the client's claims are renewed, because it is connected, and it is told the news."""
-    while not select.select([source], [], [], NEWS_SECONDS if server.watches() else RENEW_SECONDS)[0]:
+def _next(server: Server, source: int) -> bytes:
+    """The next input. Meanwhile the client's claims are renewed, because it is connected."""
+    while not select.select([source], [], [], RENEW_SECONDS)[0]:
         server.renew()
-        for notification in server.news():
-            _write(sink, dumps(notification))
     return os.read(source, 1 << 16)
 
 

@@ -22,12 +22,8 @@ def rows(claims: Claims) -> list[dict[str, Any]]:
     waits = {wait["haid"]: wait for wait in claims.waits.all()}
     bindings = {binding.haid: binding for binding in claims.bindings.all()}
     here = {haid for haid, binding in bindings.items() if claims.bindings.living(haid)}
-    writing: dict[str, list[dict[str, Any]]] = {}
-    for lease in claims.leases.active():
-        written = {"surface": lease.texts[0], "expires_at": lease.expires_at, "worktree": lease.fields["worktree"]}
-        writing.setdefault(lease.haid, []).append(written)
     found = []
-    for haid in sorted(held.keys() | waits.keys() | here | writing.keys()):
+    for haid in sorted(held.keys() | waits.keys() | here):
         binding, claim, wait = bindings.get(haid), held.get(haid), waits.get(haid)
         row: dict[str, Any] = {"haid": haid, "here": haid in here if binding else None}
         if binding is not None:
@@ -41,8 +37,6 @@ def rows(claims: Claims) -> list[dict[str, Any]]:
         if claim is not None:
             parts = [{"surface": text, **claim.part(text)} for text in claim.texts]
             row |= {"holds": parts, "expires_at": claim.expires_at}
-        if haid in writing:
-            row["writes"] = writing[haid]
         if wait is not None:
             row["waits"] = {name: wait[name] for name in ("surfaces", "task", "since", "holders")}
         row["waited_for_by"] = sorted(other["haid"] for other in waits.values() if haid in other["holders"])
@@ -62,8 +56,6 @@ def lines(found: list[dict[str, Any]]) -> list[str]:
         shown.append(f"{row['haid']}  {state}")
         for part in row.get("holds", ()):
             shown.append(f"  holds {part['surface']} ({part['mode']}, task {part['task']}, since {part['since']})")
-        for lease in row.get("writes", ()):
-            shown.append(f"  writes {lease['surface']} in {lease['worktree']} (lease until {lease['expires_at']})")
         if wait := row.get("waits"):
             shown.append(
                 f"  waits for {' '.join(wait['surfaces'])} since {wait['since']}: {', '.join(wait['holders'])}"

@@ -10,9 +10,9 @@ from treadle.io.files import (
     append_line,
     locked,
     locked_beside,
-    move,
     read_if_there,
     storage_error,
+    try_remove,
     write_atomic,
 )
 from treadle.io.paths import here, state_dir
@@ -22,15 +22,11 @@ from treadle.wire.common.records import Damaged, Newer
 
 # Keeps live state in git's common directory, with links in `.planning` where other tools look for it.
 #
-# git clean, stash, checkout and removing a worktree affect `.planning`, but never git's own directory. Live state
-# that older versions left in `.planning` is moved once. If git later restores such files, they are history and are
-# ignored.
+# git clean, stash, checkout and removing a worktree affect `.planning`, but never git's own directory. Live files that
+# git restores in `.planning` are history and are ignored.
 
-MOVED = "moved"
-"""A file in the live directory that records that the old layout was dealt with."""
 LIVE = ("protocol.log", "ledger/claims", "ledger/agents.json", "protocol/ledger.jsonl")
 """What other tools read in `.planning`, and what is therefore linked from there."""
-_OLDER = (*LIVE, "ledger/fence", "protocol/messages.jsonl")
 _IGNORE = """# What is listed here leads to live state in git's own directory. The rest is for you to commit, or not.
 /protocol.log
 /ledger/claims
@@ -39,44 +35,6 @@ _IGNORE = """# What is listed here leads to live state in git's own directory. T
 /.locks/
 /.gitignore
 """
-
-
-def moved(root: str, live: str) -> str:
-    """Where the live state is, after moving that of an older layout; `root` if it cannot be moved."""
-    if os.path.exists(os.path.join(live, MOVED)):
-        return live
-    older = [name for name in _OLDER if _is_real(os.path.join(root, name))]
-    if not older:
-        return live
-    try:
-        os.makedirs(live, exist_ok=True)
-        with locked(os.path.join(live, ".moving"), 60.0):
-            if not os.path.exists(os.path.join(live, MOVED)):
-                for name in older:
-                    _move(os.path.join(root, name), os.path.join(live, name))
-                # Last: after a kill in between, the next process moves what is left.
-                write_atomic(os.path.join(live, MOVED), b"1\n", 0o644)
-        return live
-    except (OSError, TreadleError):
-        return root  # read-only: use the old place
-
-
-def _is_real(path: str) -> bool:
-    return os.path.lexists(path) and not os.path.islink(path)
-
-
-def _move(old: str, new: str) -> None:
-    """Move files one by one; anything that is already in the new place is newer and stays."""
-    if os.path.isdir(old):
-        for name in os.listdir(old):
-            _move(os.path.join(old, name), os.path.join(new, name))
-        try:
-            os.rmdir(old)
-        except OSError:
-            pass  # something was left in it
-    elif not os.path.lexists(new):
-        os.makedirs(os.path.dirname(new), exist_ok=True)
-        move(old, new)
 
 
 def link(root: str, live: str) -> None:
@@ -95,11 +53,6 @@ def link(root: str, live: str) -> None:
             os.symlink(os.path.relpath(target, os.path.realpath(directory)), place)
         except (OSError, TreadleError):
             return
-    if not os.path.exists(os.path.join(live, MOVED)):
-        try:
-            write_atomic(os.path.join(live, MOVED), b"1\n", 0o644, sync=False)
-        except TreadleError:
-            pass
 
 
 LOCK_SECONDS = 60.0
@@ -156,8 +109,8 @@ class Planning:
         """The directory of the records that people share by committing them, and that of the live state."""
         self._was_there = os.path.isdir(self.root)
         self.clock = clock
-        if self.live != self.root:
-            self.live = moved(self.root, self.live)
+        if self.live != self.root and os.path.islink(self.live):
+            try_remove(self.live)  # not ours: the view is put back
 
     def path(self, *names: str) -> str:
         return os.path.join(self.root, *names)
@@ -227,9 +180,11 @@ class Planning:
         return os.path.join(self.live if self.live == self.root else _own_place(self.live), *names)
 
     def is_ours(self, path: str) -> bool:
-        """Whether it lies among git's own files of this repository, or in our state directory."""
-        places = (os.path.dirname(os.path.realpath(self.live)), os.path.realpath(state_dir()))
-        return self.live != self.root and os.path.realpath(path).startswith(tuple(f"{place}/" for place in places))
+        """Whether it lies among git's own files of this repository or in our state directory, or holds the latter."""
+        if self.live == self.root:
+            return False
+        real, state = f"{os.path.realpath(path)}/", f"{os.path.realpath(state_dir())}/"
+        return real.startswith((f"{os.path.dirname(_place(self.live))}/", state)) or state.startswith(real)
 
     def claimed(self) -> bool:
         """Whether anything was ever claimed here. A fresh clone has no claims of anybody, which is something else."""
@@ -260,7 +215,12 @@ class Planning:
 def _own_place(live: str) -> str:
     from hashlib import sha256
 
-    return os.path.join(state_dir(), "claims", sha256(os.fsencode(os.path.realpath(live))).hexdigest()[:32])
+    return os.path.join(state_dir(), "claims", sha256(os.fsencode(_place(live))).hexdigest()[:32])
+
+
+def _place(live: str) -> str:
+    """Where it is in git's directory, whatever a link in its place leads to: the record goes by this."""
+    return os.path.join(os.path.realpath(os.path.dirname(live)), os.path.basename(live))
 
 
 def _has_entries(directory: str) -> bool:

@@ -129,16 +129,13 @@ def refusal(claims: Claims, held: HeldFiles | None, haid: str, call: OutsideCall
         for glob in (False, True)[: 2 if re.search(r"[*?\[{]", path) and not os.path.lexists(path) else 1]
         for surface in claims.surfaces_at(path, glob)
     ]
-    own, process = claims.bindings.family(haid), _process(call)
-    overlaps = claims.held_by_others(own, surfaces)
-    judged = CommandJudge(claims, haid, call.where, call.staged, process)
+    overlaps = claims.held_by_others(claims.bindings.family(haid), surfaces)
+    judged = CommandJudge(claims, haid, call.where, call.staged)
     judged.judge(command)
     judged.weigh(mentions, lasts=True)
     if judged.others and any(map(claims.planning.is_ours, writes)):
         return HookAnswer("git's own files and the record of claims are not an agent's to write")
     overlaps += judged.overlaps
-    if not overlaps and not judged.unseen:
-        overlaps = claims.leases.take(haid, own, [*writes, *judged.written], process)
     if overlaps:
         asked = sorted({overlap.asked for overlap in overlaps})
         claims.waits.put(haid, asked, call.tool, [overlap.claim.haid for overlap in overlaps])

@@ -133,7 +133,11 @@ _FIXERS = {"eslint", "ruff", "biome", "stylelint", "rubocop", "standard", "xo"}
 _FIXES = {"--fix", "--write", "-w", "-a", "-A", "--autocorrect", "--autocorrect-all", "format"}
 _UNLISTED = re.compile(r"[$`<>]|\.\.\.|\{[^}]*(\.\.|/)")
 _INTO = {"tar": "-C", "bsdtar": "-C", "unzip": "-d"}
-_MAKEFILE = re.compile("-[a-zA-Z]*[fC]|--(file|makefile|directory)")
+_BUILDERS = {"make", "gmake", "ninja", "cmake"}
+_MAKEFILE = re.compile("-[a-zA-Z]*[fCP]|--(file|makefile|directory)")
+_EDITORS = {"vi", "vim", "nvim", "view", "emacs"}
+_EDITS = re.compile(r"[-+](\w*[cSsx]|[^-\s\d].*)|--(cmd|eval|script|load).*")
+"""Options with which an editor runs commands."""
 _SHOWS = re.compile(r"(print|console\.log)\([\w\s+*/%.,'\"-]*\)")
 """Code that only prints."""
 _CHECKS = {"--check", "-c", "--diff", "-l", "--list-different", "--dry-run", "-n", "--check-only"}
@@ -193,7 +197,10 @@ def of_command(command: str) -> CommandWrites:
     )
 
 
-_GO_ON = set("nohup setsid disown at batch crontab systemd-run tmux screen daemonize start-stop-daemon".split())
+_DETACHES = set("at batch crontab systemd-run tmux screen daemonize start-stop-daemon".split())
+"""What they start has another parent: it cannot be told from what a person starts."""
+_DETACHES_NOTHING = set("ls list-sessions -ls -list -l -V kill-session kill-server capture-pane has-session".split())
+_GO_ON = {"nohup", "setsid", "disown", *_DETACHES}
 
 
 def goes_on(command: str, script: shell.ShellScript) -> str:
@@ -264,6 +271,10 @@ class _Seen:
             self.doubt(f"what `{part.text[:80]}` puts into the command")
         if name == "time":
             self._writes(part, [word for word in programs.written(part.words) if word])
+        if name in _DETACHES and not _DETACHES_NOTHING & set(words):
+            self.doubt("what it does in the background", lasts=True)
+        if name in _EDITORS and any(map(_EDITS.fullmatch, words)):
+            self.doubt(f"what `{part.text[:80]}` has the editor do")
         if name in ("source", "."):
             self.doubt(f"what `{part.text[:80]}` runs")
         if programs.runs_a_value(part.words) or name in _BRINGS and any(map(_BRINGS[name].match, words)):
@@ -319,7 +330,7 @@ class _Seen:
         )
         asked = words and all(word in ("--version", "--help", "-V") for word in words)
         reads = name in programs.INTERPRETERS and name != "make" and not _operands(words) and not asked
-        scripted = name in _SHELLS and bool(_operands(words)) or name == "make" and any(map(_MAKEFILE.match, words))
+        scripted = name in _SHELLS and bool(_operands(words)) or name in _BUILDERS and any(map(_MAKEFILE.match, words))
         if code or launched or reads or scripted:
             self.doubt(f"what the code that `{name}` is given writes")
         self._writes(part, [word for word in programs.written(part.words) if word] if part.certain else [])
@@ -379,6 +390,8 @@ _GIT_WRITES = {"checkout", "restore", "switch", "reset", "stash", "clean", "rm",
 
 def _git_paths(command: str, rest: list[str]) -> list[str]:
     """The paths of the checkout that these commands change; "." is all of it."""
+    if any(word.startswith(":") for word in rest) and command != "stash":
+        return ["."]  # `:/`, `:(glob)...` and their like mean what only git reads
     if "--" in rest:
         return rest[rest.index("--") + 1 :] or ["."]
     words = [word for at, word in enumerate(rest) if not word.startswith("-") and rest[at - 1] not in _GIT_VALUED]
@@ -399,7 +412,7 @@ def _git_paths(command: str, rest: list[str]) -> list[str]:
 
 
 def _git_switches(command: str, rest: list[str]) -> bool:
-    made = {"-b", "-B", "-c", "-C", "--orphan", "--detach"} & set(rest)
+    made = {"-b", "-B", "-c", "-C", "--orphan"} & set(rest)
     plain = [word for word in rest if not word.startswith("-")]
     looks_only = plain[:1] in ([], ["status"], ["summary"])
     return command == "switch" and not (made and len(plain) <= 1) or command == "submodule" and not looks_only

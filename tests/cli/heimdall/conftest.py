@@ -1,5 +1,5 @@
 """The commands are run in the same repository as the tests of what is behind them."""
 
-from tests.coordination.conftest import heimdall, installed, project, quiet_git
+from tests.coordination.conftest import heimdall, installed, prepared, project, quiet_git
 
-__all__ = ["heimdall", "installed", "project", "quiet_git"]
+__all__ = ["heimdall", "installed", "prepared", "project", "quiet_git"]

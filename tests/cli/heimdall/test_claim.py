@@ -50,10 +50,7 @@ def test_another_ones_claim_is_only_released_by_force_and_with_a_reason(heimdall
     assert "gone" in (project / ".planning" / "ledger" / "decisions.md").read_text()
 
 
-def test_leases_and_guards_are_turned_on_and_off(heimdall: Run, project: Path) -> None:
-    assert [heimdall("claim", "leases", word).stdout for word in ("on", "status", "off", "status")] == [
-        *("on\n", "on\n", "off\n", "off\n")
-    ]
+def test_guards_are_turned_on_and_off(heimdall: Run, project: Path) -> None:
     hooks = [project / ".git" / "hooks" / name for name in ("pre-commit", "pre-push")]
     installed = heimdall("claim", "guard", "install", "--mode", "warn").stdout
     assert installed == "".join(f"installed {path} (warn)\n" for path in hooks)
@@ -61,31 +58,6 @@ def test_leases_and_guards_are_turned_on_and_off(heimdall: Run, project: Path) -
     assert "absent" not in heimdall("claim", "guard", "status").stdout
     assert heimdall("claim", "guard", "uninstall").stdout == "".join(f"removed {path}\n" for path in hooks)
     assert heimdall("claim", "guard", "status").stdout == "pre-commit: absent\npre-push: absent\n"
-
-
-def test_the_first_claim_installs_the_guards_and_later_ones_warn_where_they_are_missing(
-    heimdall: Run, project: Path
-) -> None:
-    first = heimdall("claim", "claim", "src", "--task", "T", HEIMDALL_HAID=ANN)
-    assert "git hooks were installed" in first.stdout and (project / ".git" / "hooks" / "pre-commit").exists()
-    second = heimdall("claim", "claim", "src/a", "--task", "T", HEIMDALL_HAID=ANN)
-    assert "git hooks" not in second.stdout and second.stderr == ""
-    (project / ".git" / "hooks" / "pre-commit").unlink()
-    for words in (["claim", "src/a", "--task", "T"], ["list"], ["who"]):
-        assert heimdall("claim", *words, HEIMDALL_HAID=ANN).stderr.startswith("warning: ")
-
-
-def test_changes_are_checked_by_what_they_touch(heimdall: Run, project: Path) -> None:
-    heimdall("claim", "claim", "src/a", "--task", "T-1", HEIMDALL_HAID=ANN)
-    assert heimdall("claim", "check", "--diff", HEIMDALL_HAID=BOB).returncode == 0
-    (project / "src" / "a" / "b.ts").write_text("changed\n")
-    assert heimdall("claim", "check", "--diff", HEIMDALL_HAID=BOB).returncode == 3
-    assert heimdall("claim", "check", "--diff", HEIMDALL_HAID=ANN).returncode == 0
-    heimdall("claim", "guard", "uninstall")
-    git(project, "commit", "-qam", "mine")
-    assert heimdall("claim", "check", "--diff", HEIMDALL_HAID=BOB).returncode == 0
-    assert heimdall("claim", "check", "--diff", "HEAD~1", HEIMDALL_HAID=BOB).returncode == 3
-    assert heimdall("claim", "check", "--diff", "HEAD~1..HEAD", HEIMDALL_HAID=BOB).returncode == 3
 
 
 def test_a_range_in_a_clone_without_claims_is_not_called_clear(heimdall: Run, project: Path) -> None:
@@ -96,22 +68,6 @@ def test_a_range_in_a_clone_without_claims_is_not_called_clear(heimdall: Run, pr
     assert told["clear"] is None and told["overlaps"] == [] and len(told["unseen"]) == 1
     nothing = heimdall("claim", "check", "x", HEIMDALL_HAID=BOB)
     assert nothing.stdout == "clear: no one has claimed anything in this clone\n" and nothing.stderr == ""
-
-
-def test_branches_that_would_conflict_are_named_with_who_holds_their_files(heimdall: Run, project: Path) -> None:
-    assert heimdall("claim", "radar").stdout == "no conflicts: everything live merges with everything else\n"
-    heimdall("claim", "claim", "src/a/b.ts", "--task", "T-1", HEIMDALL_HAID=ANN)
-    heimdall("claim", "guard", "uninstall")
-    git(project, "checkout", "-qb", "other")
-    (project / "src" / "a" / "b.ts").write_text("theirs\n")
-    git(project, "commit", "-qam", "theirs")
-    git(project, "checkout", "-q", "main")
-    (project / "src" / "a" / "b.ts").write_text("ours\n")
-    git(project, "commit", "-qam", "ours")
-    found = heimdall("claim", "radar", "main", "other")
-    assert found.returncode == 3 and found.stdout.startswith("CONFLICT ")
-    assert f"\n  src/a/b.ts  held by {ANN} (task T-1, until 20" in found.stdout
-    assert json.loads(heimdall("claim", "radar", "main", "other", "--json").stdout)[0]["files"]
 
 
 def test_the_command_says_it_with_its_exit_codes(heimdall: Run, project: Path) -> None:
@@ -176,47 +132,3 @@ def test_looking_is_written_down_too(heimdall: Run, project: Path) -> None:
         heimdall("claim", *words, HEIMDALL_HAID=ANN)
     acts = [row[1:] for row in trail(Planning(str(project / ".planning"))) if row[0] == "claim"]
     assert acts[-4:] == [["list", "1"], ["who", acts[-3][1]], ["show", ANN], ["check", f"{ANN} overlaps=0 --diff "]]
-
-
-def test_a_hook_of_git_says_who_holds_what_and_who_one_is(heimdall: Run, project: Path) -> None:
-    heimdall("claim", "claim", "src/a", "--task", "T-1", HEIMDALL_HAID=ANN)
-    (project / "src" / "a" / "b.ts").write_text("changed\n")
-    git(project, "add", ".")
-    refused = heimdall("claim", "guard", "pre-commit", HEIMDALL_HAID=BOB)
-    assert (refused.returncode, refused.stdout) == (3, "")
-    assert f"cannot commit what {ANN} holds" in refused.stderr and f"  you are {BOB}; ask the holder" in refused.stderr
-    warned = heimdall("claim", "guard", "pre-commit", "--mode", "warn", HEIMDALL_HAID=BOB)
-    assert warned.returncode == 0 and warned.stderr.startswith("warning: ") and ANN in warned.stderr
-    mine = heimdall("claim", "guard", "pre-commit", HEIMDALL_HAID=ANN)
-    assert (mine.returncode, mine.stdout, mine.stderr) == (0, "", "")
-    damaged = next(project.rglob("ledger/claims/haid_ann*.json")).with_name("haid_carl.box-0003.json")
-    damaged.write_text("{")
-    unseen = heimdall("claim", "guard", "pre-commit", HEIMDALL_HAID=ANN)
-    assert unseen.returncode == 2 and f"cannot be seen: {damaged} is not a claim" in unseen.stderr
-    assert heimdall("claim", "guard", "pre-commit", "--mode", "warn", HEIMDALL_HAID=ANN).returncode == 0
-    damaged.unlink()
-    before = git(project, "rev-parse", "HEAD")
-    git(project, "commit", "-qnm", "mine")
-    line = f"refs/heads/main {git(project, 'rev-parse', 'HEAD')} refs/heads/main {before}\n"
-    pushed = heimdall("claim", "guard", "pre-push", stdin=line, HEIMDALL_HAID=BOB)
-    assert pushed.returncode == 3 and f"cannot push what {ANN} holds" in pushed.stderr
-    assert heimdall("claim", "guard", "pre-push", stdin="", HEIMDALL_HAID=BOB).returncode == 0
-
-
-def test_a_shared_remote_refuses_what_is_held_in_a_clone(heimdall: Run, project: Path, tmp_path: Path) -> None:
-    remote = tmp_path / "remote.git"
-    git(tmp_path, "init", "-q", "--bare", str(remote))
-    heimdall("claim", "claim", "src/a", "--task", "T-1", HEIMDALL_HAID=f"{ANN}/coder")
-    before = git(project, "rev-parse", "HEAD")
-    (project / "src" / "a" / "b.ts").write_text("changed\n")
-    git(project, "commit", "-qnam", "unsigned")
-    git(project, "push", "-q", "--no-verify", str(remote), "main")
-    git(remote, "update-ref", "refs/heads/main", before)  # as it is when the hook is asked
-    installed = heimdall("claim", "guard", "install", "--server", str(project), cwd=remote)
-    assert installed.stdout == f"installed {remote}/hooks/pre-receive (block)\n"
-    assert (remote / "hooks" / "pre-receive").exists() and not (remote / "hooks" / "pre-commit").exists()
-    line = f"{before} {git(project, 'rev-parse', 'HEAD')} refs/heads/main\n"
-    refused = heimdall("claim", "guard", "pre-receive", str(project), stdin=line, cwd=remote)
-    assert refused.returncode == 3 and f"cannot push what {ANN}/coder holds" in refused.stderr
-    assert 'prove it: git push -o "$(heimdall-claim proof)"' in refused.stderr
-    assert heimdall("claim", "guard", "pre-receive", str(project), stdin="", cwd=remote).returncode == 0

@@ -2,7 +2,6 @@
 
 import io
 import json
-import os
 import socket
 import sys
 import threading
@@ -17,7 +16,7 @@ from tests.coordination.conftest import git
 from treadle.cli.heimdall import inside
 from treadle.coordination import relay
 from treadle.coordination.relay import LARGEST, LISTENING, answer
-from treadle.errors import ConfigError, TreadleError
+from treadle.errors import ConfigError
 
 WRITE = {"tool_name": "Write", "tool_input": {"file_path": "src/a/x"}, "hook_event_name": "PreToolUse"}
 
@@ -33,13 +32,6 @@ def test_a_hook_that_cannot_ask_outside_refuses_the_call(
     code = inside.relay("hook", ["claude"], str(project))
     text = "".join(capsys.readouterr())
     assert code == 2 or '"deny"' in text, "a program lets a call go on when its hook only fails"
-
-
-@pytest.mark.parametrize("name", ["claim", "validate", "blackboard"])
-def test_any_other_command_says_why_it_cannot(project: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    given(monkeypatch, b"{}")
-    with pytest.raises(TreadleError):
-        inside.relay(name, [], str(project))
 
 
 def test_input_without_end_is_not_passed_out(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -88,20 +80,6 @@ def outside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Outside
     made.close()
 
 
-def test_a_command_is_done_outside_and_what_it_printed_comes_back(
-    outside: Outside, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    given(monkeypatch, b'{"a": 1}')
-    outside.answers = [answer(3, b"out\n", b"err\n"), answer(0, b"", b"")]
-    assert inside.relay("claim", ["list", "--json"], "/top") == 3
-    assert capfd.readouterr() == ("out\n", "err\n")
-    assert inside.relay("validate", [], "/top") == 0
-    assert outside.asked == [
-        {"top": "/top", "command": "claim", "arguments": ["list", "--json"]},
-        {"top": "/top", "command": "validate", "arguments": [], "stdin": '{"a": 1}'},
-    ]
-
-
 def test_what_is_about_to_be_committed_is_found_out_here_and_told(
     outside: Outside, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -127,23 +105,3 @@ def test_a_hook_that_failed_outside_refuses_the_call_and_says_why(
     out = capfd.readouterr().out
     assert "never shown" not in out and json.loads(out)["decision"] == "block" and "it broke" in out
     assert "changed" not in outside.asked[0]
-
-
-def test_the_ledger_server_is_passed_through_until_its_input_ends(
-    outside: Outside, project: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    outside.answers = [answer(2, b"", b"not here\n"), LISTENING]
-    assert inside.relay("ledger-mcp", ["--extended"], str(project)) == 2 and capfd.readouterr().err == "not here\n"
-    before, (ours, theirs) = os.dup(0), os.pipe()
-    os.dup2(ours, 0)
-    os.write(theirs, b"hello\n")
-    os.close(theirs)
-    try:
-        assert inside.relay("ledger-mcp", [], str(project)) == 0
-    finally:
-        os.dup2(before, 0)
-        os.close(before)
-        os.close(ours)
-    assert capfd.readouterr().out == "HELLO\n"
-    assert [asked["arguments"] for asked in outside.asked] == [["--extended"], []]
-    assert all(asked["top"] == str(project) for asked in outside.asked)

@@ -24,7 +24,7 @@ from treadle.cli.heimdall.outside import check
 from treadle.coordination import hooks
 from treadle.coordination.claims import Claims
 from treadle.coordination.planning import Planning
-from treadle.coordination.relay import LISTENING, SECONDS, RelayRequest
+from treadle.coordination.relay import SECONDS, RelayRequest
 from treadle.errors import Denied
 from treadle.io.sandbox import methods
 from treadle.session import Confinement, SessionSpec
@@ -62,11 +62,6 @@ def agent(top: Path, spec: SessionSpec) -> Iterator[Working]:
     made = Working(top, asked=spec.confinement, env=env)
     yield made
     made.confining.close()
-
-
-async def test_what_no_one_holds_is_committed_with_the_hooks_and_arrives(top: Path, agent: Working) -> None:
-    await agent.ok("echo 2 > src/free.py && git commit -qam free")
-    assert git(top, "log", "-1", "--format=%s") == "free" and agent.said == []
 
 
 async def test_a_commit_of_what_another_holds_is_refused_by_the_live_state_outside(top: Path, agent: Working) -> None:
@@ -137,14 +132,6 @@ async def test_a_link_that_the_agent_leaves_in_the_worktree_leads_no_write_outsi
     assert list(target.iterdir()) == []
 
 
-async def test_another_repository_is_not_served(top: Path, spec: SessionSpec, tmp_path: Path) -> None:
-    other = checkout(tmp_path / "other")
-    agent = Working(top, other, asked=spec.confinement, env={**ENV, "PATH": f"{BIN}:{ENV['PATH']}"})
-    done = await agent.run(f"cd {other} && heimdall-claim claim file.txt --task T")
-    agent.confining.close()
-    assert done.code == 2 and f"is for {top}, not for {other}" in done.text
-
-
 async def test_without_a_relay_it_says_why(top: Path, spec: SessionSpec) -> None:
     agent = Working(top, env={**ENV, "PATH": f"{BIN}:{ENV['PATH']}", **spec.env})
     done = await agent.run("heimdall-claim claim src/free.py --task T")
@@ -185,16 +172,6 @@ async def test_a_hook_of_an_outside_agent_is_judged_outside_and_refuses_when_it_
     cannot = json.loads(await alone.ok("treadle coord hook claude < call"))
     alone.confining.close()
     assert cannot["decision"] == "block" and "could not be checked" in cannot["reason"]
-
-
-async def test_what_is_not_a_request_is_answered_with_why(agent: Working) -> None:
-    ask = (
-        "import socket,sys; s=socket.socket(socket.AF_UNIX); s.connect('/run/treadle-coordination');"
-        "s.sendall(sys.argv[1].encode()+b'\\n'); print(s.recv(9999).decode())"
-    )
-    for request in ("no", "{}", '{"top":"/","command":"claim","arguments":["list"],"haid":"x"}'):
-        said = json.loads(await agent.ok(f"{sys.executable} -c \"{ask}\" '{request}'"))
-        assert said["code"] == 2 and "not a request" in said["err"]
 
 
 def test_only_listed_commands_pass(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -355,33 +332,6 @@ def test_a_git_hook_is_judged_by_what_it_found_inside(relay: Relay) -> None:
     live(relay.top).agents.register(ANN)
     live(relay.top).agents.revoke(ANN)
     assert "is revoked" in relay("claim", "guard", "pre-commit", changed=[])[2]
-
-
-def test_a_call_of_an_outside_agent_is_judged_at_the_top_with_what_is_about_to_be_committed(relay: Relay) -> None:
-    call = {"tool_name": "Write", "tool_input": {"file_path": str(relay.top / "src/held.py")}, "cwd": "/"}
-    assert BOB in json.loads(relay("hook", "claude", stdin=json.dumps(call))[1])["reason"]
-    commit = json.dumps({"tool_name": "Bash", "tool_input": {"command": "git commit -m x"}, "cwd": str(relay.top)})
-    changed = [{"by": "", "files": ["src/free.py"]}, {"by": "", "files": ["src/held.py"]}]
-    assert BOB in json.loads(relay("hook", "claude", stdin=commit, changed=changed)[1])["reason"]
-    assert relay("hook", "claude", stdin=commit, changed=changed[:1]) == (0, "", "")
-
-
-@pytest.mark.parametrize("words", [[], ["--extended"]])
-def test_the_ledger_server_has_all_the_time_it_needs_and_leaves_records_alone(relay: Relay, words: list[str]) -> None:
-    call = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}
-    claim = {"name": "make_claim", "arguments": {"surfaces": ["new"], "task": "T"}}
-    calls = [call, {**call, "method": "tools/call", "params": claim}]
-    text = "".join(json.dumps(one) + "\n" for one in calls).encode()
-    code, said = relay.given(
-        RelayRequest(str(relay.top), "ledger-mcp", words).line(), lambda inner, outer: os.write(outer, text)
-    )
-    assert code == 0 and said.startswith(LISTENING) and relay.left == 0
-    listed, made = map(json.loads, said.removeprefix(LISTENING).splitlines())
-    names = {tool["name"] for tool in listed["result"]["tools"]}
-    assert ("heartbeat" in " ".join(names)) == bool(words) and "read_claims" in names
-    assert not [name for name in names if "decision" in name or "capsule" in name]
-    assert not made["result"].get("isError")
-    assert [claim.haid for claim in live(relay.top).active() if claim.texts == ["new"]] == [ANN]
 
 
 def test_no_relay_where_the_agent_could_write_the_live_state(

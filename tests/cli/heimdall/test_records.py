@@ -14,31 +14,9 @@ def test_an_id_is_found_by_its_value_and_a_lookup_takes_any_name(heimdall: Run) 
     assert heimdall("resolve", "list").stdout == "list\tx\n"
 
 
-def test_a_fact_is_kept_listed_and_forgotten(heimdall: Run) -> None:
-    assert heimdall("blackboard", "set", "port", "5173").stdout == "port = 5173\n"
-    heimdall("blackboard", "set", "note", "a\tb")
-    assert heimdall("blackboard", "get", "port").stdout == "5173\n"
-    assert heimdall("blackboard", "list").stdout == "port\t5173\nnote\ta\\tb\n"
-    assert json.loads(heimdall("blackboard", "list", "--json").stdout) == {"port": "5173", "note": "a\tb"}
-    assert heimdall("blackboard", "del", "port").stdout == "deleted port\n"
-    assert heimdall("blackboard", "get", "port").returncode == 1
-
-
 def test_bytes_that_are_no_text_come_back_as_they_went_in(installed: Run) -> None:
     assert installed("blackboard", "set", "k", "\udcff\udcfe").returncode == 0
     assert installed("blackboard", "get", "k").stdout == "\udcff\udcfe\n"
-
-
-def test_a_capsule_is_written_shown_and_given_with_what_it_builds_on(heimdall: Run) -> None:
-    assert heimdall("capsule", "write", "w1", "--what", "one").stdout.startswith("wrote capsule w1 (")
-    assert heimdall("capsule", "write", "w2", "--what", "two", "--depends", "w1").returncode == 0
-    assert heimdall("capsule", "write", "w3", "--what", "three", "--depends", "").returncode == 0
-    assert heimdall("capsule", "deps", "w2").stdout == "w1\nw2\n" and heimdall("capsule", "deps", "w3").stdout == "w3\n"
-    assert heimdall("capsule", "list").stdout == "w1\nw2\nw3\n"
-    assert json.loads(heimdall("capsule", "list", "--json").stdout) == ["w1", "w2", "w3"]
-    one, two = (heimdall("capsule", "show", name).stdout for name in ("w1", "w2"))
-    whole = heimdall("capsule", "hydrate", "w2").stdout
-    assert whole.index(one.strip()) < whole.index(two.strip())
 
 
 def test_a_brief_is_built_of_what_the_options_name(heimdall: Run) -> None:
@@ -120,22 +98,6 @@ def test_a_valid_message_is_0_and_any_other_is_1_with_its_faults(heimdall: Run) 
         assert (done.returncode, found["valid"]) == (1, False) and found["errors"], text
 
 
-def test_on_receipt_the_first_valid_message_is_accepted_and_one_retry_is_given(heimdall: Run) -> None:
-    first = heimdall("validate", "--on-receipt", stdin=f"{GOOD}\n")
-    assert (first.returncode, first.stdout) == (0, "ACCEPTED\n")
-    second = heimdall("validate", "--on-receipt", stdin="{\n" + f"{GOOD}\n")
-    assert (second.returncode, second.stdout) == (0, "ACCEPTED on retry (attempt 2)\n")
-    assert "INVALID (attempt 1)" in second.stderr and "retry: send" in second.stderr
-    third = heimdall("validate", "--on-receipt", stdin="{\n{\n" + f"{GOOD}\n")
-    assert third.returncode == 1 and third.stdout == "" and "ESCALATE: not valid after one retry" in third.stderr
-
-
-def test_input_that_ends_too_early_escalates(heimdall: Run) -> None:
-    for text in ("", "{\n"):
-        done = heimdall("validate", "--on-receipt", stdin=text)
-        assert done.returncode == 1 and "the input ended before a valid message" in done.stderr
-
-
 def test_a_declared_identity_that_was_revoked_can_do_nothing(heimdall: Run) -> None:
     ann = "haid:ann.box-0001"
     heimdall("haid", "register", "--haid", ann)
@@ -188,10 +150,3 @@ def test_the_trail_can_be_tailed(heimdall: Run) -> None:
     assert len(heimdall("protocol", "log").stdout.splitlines()) == 20
     assert heimdall("protocol", "log", "2").stdout.splitlines()[1].endswith("\tresolve\tset\tF24=x")
     assert len(heimdall("protocol", "log", "9" * 18).stdout.splitlines()) == 25
-
-
-def test_the_planning_directory_is_made_and_a_host_is_told_of_the_server(heimdall: Run, project: Path) -> None:
-    assert heimdall("protocol", "init").stdout == f"initialised {project / '.planning'}\n"
-    assert not (project / ".mcp.json").exists()
-    assert heimdall("protocol", "init", "--mcp").stdout.endswith(f"wrote {project / '.mcp.json'}\n")
-    assert (project / ".mcp.json").exists()

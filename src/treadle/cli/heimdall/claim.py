@@ -71,8 +71,6 @@ heimdall-claim proof [--haid H]
 heimdall-claim share REMOTE | off | now
     exchange claims with the other clones of this repository that share them through REMOTE (ref refs/heimdall/claims);
     check, claim and release do it, and `check` says how old what is known of the others is
-heimdall-claim leases on | off | status
-    an agent that writes an unclaimed file gets it for 10 minutes from its last write, or until the agent ends
 heimdall-claim radar [BRANCH...] [--json]   find branches and worktrees that would conflict now (exit 3: yes)
 The acting identity is HEIMDALL_HAID, else the current agent session, else the checkout's person;
 --role R: the agent with that role in this checkout.
@@ -108,8 +106,6 @@ def _claim(claims: Claims, args: Arguments) -> int:
         err(f"warning: {claims.unreported}")
     for text in claims.without_files(asked):
         err(f"warning: {one_line(text)} matches no file")
-    for overlap in claims.leases.overlaps(claims.bindings.family(haid), made.surfaces, None):
-        err(f"warning: {overlap.claim.haid} is writing {one_line(overlap.held)}; its next write is refused")
     if first:
         for line in installed_hooks.begin(claims.planning):
             (err if line.startswith("warning: ") else out)(line)
@@ -151,7 +147,7 @@ def _wait(claims: Claims, args: Arguments) -> int:
     wanted = [Surface(text, claims.top) for text in args.rest]
     asked = time.monotonic()
     claims.publish()
-    while found := _held_or_written(Claims(claims.planning, claims.top), haid, wanted):
+    while found := Claims(claims.planning, claims.top).overlaps(haid, wanted):
         if not announced:
             claims.waits.put(haid, args.rest, "waits", [overlap.claim.haid for overlap in found])
             err("\n".join(f"waiting: {overlap}" for overlap in found))
@@ -165,10 +161,6 @@ def _wait(claims: Claims, args: Arguments) -> int:
     claims.waits.drop(haid)
     out(f"free: {' '.join(map(one_line, args.rest))}")
     return 0
-
-
-def _held_or_written(claims: Claims, haid: str, wanted: list[Surface]) -> list[Overlap]:
-    return claims.overlaps(haid, wanted) or claims.leases.overlaps(claims.bindings.family(haid), wanted, None)
 
 
 def _heartbeat(claims: Claims, args: Arguments) -> int:
@@ -242,19 +234,14 @@ def _verdict(claims: Claims, found: list[Overlap], args: Arguments) -> int:
 
 def _list(claims: Claims, args: Arguments) -> int:
     as_json = "--json" in args.flags
-    listed, leases = claims.listed(as_json=as_json), claims.leases.active()
+    listed = claims.listed(as_json=as_json)
     claims.planning.note("claim", "list", str(len(listed)))
     _warn(claims)
     if as_json:
-        inside = ",\n".join([*listed, *(dumps(lease.as_json(), 2) for lease in leases)]).replace("\n", "\n  ")
+        inside = ",\n".join(listed).replace("\n", "\n  ")
         out(f"[\n  {inside}\n]" if inside else "[]")
         return 0
     out("\n".join([f"ACTIVE CLAIMS ({len(listed)})" if listed else "(no active claims)", *listed]))
-    if leases:
-        out(f"BEING WRITTEN ({len(leases)})")
-    for lease in leases:
-        where = f"in {one_line(lease.fields['worktree'])}, lease until {lease.expires_at}"
-        out(f"  {lease.haid}  {one_line(lease.texts[0])}  {where}")
     return 0
 
 
@@ -283,17 +270,6 @@ def _share(claims: Claims, args: Arguments) -> int:
     if claims.unreported:
         err(f"warning: {claims.unreported}")
     return 2 if claims.unreported else 0
-
-
-def _leases(claims: Claims, args: Arguments) -> int:
-    if args.rest not in (["on"], ["off"], ["status"]):
-        raise UsageError("expected leases on, off or status")
-    if args.rest == ["off"]:
-        bindings.require(claims.planning, "turn off what tells others that a file is being written")
-    if args.rest != ["status"]:
-        claims.leases.turn(on=args.rest == ["on"])
-    out("on" if claims.leases.are_on() else "off")
-    return 0
 
 
 def _warn(claims: Claims) -> None:
@@ -435,7 +411,6 @@ _COMMANDS: dict[str, Callable[[Claims, Arguments], int]] = {
     "show": _show,
     "reap": _reap,
     "guard": _guard,
-    "leases": _leases,
     "proof": _proof,
     "share": _share,
     "radar": _radar,

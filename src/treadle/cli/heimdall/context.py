@@ -61,9 +61,7 @@ CAPSULE_HELP = """heimdall-capsule: summaries of finished work, at most ten line
 
 heimdall-capsule write ID --what TEXT [--where TEXT] [--decision TEXT] [--gotcha TEXT] [--depends ID,ID]
     store a capsule; more than ten lines are refused (exit 2)
-heimdall-capsule hydrate ID... [--budget TOKENS]
-    print capsules with their dependencies first; with a budget, the nearest and newest that fit, and the ids of the
-    rest
+heimdall-capsule hydrate ID...       print capsules with their dependencies first
 heimdall-capsule deps ID             print only their ids
 heimdall-capsule show ID             print one
 heimdall-capsule list [--json]       print all ids
@@ -73,7 +71,7 @@ heimdall-capsule remove ID           delete one (after deleting only its file, b
 
 @small(
     CAPSULE_HELP,
-    "--what --where --decision --gotcha --depends --budget",
+    "--what --where --decision --gotcha --depends",
     "--json",
     commands="write hydrate deps show list remove",
 )
@@ -81,14 +79,14 @@ def capsule_command(args: Arguments) -> int:
     capsules = Capsules(Planning())
     match args.rest:
         case ["write", name]:
-            named = {name[2:]: value for name, value in args.values.items() if name != "--budget"}
+            named = {name[2:]: value for name, value in args.values.items()}
             for option, value in named.items():
                 if not value and option != "depends":
                     raise UsageError(f"--{option} needs a value that is not empty")
             lines = capsules.write(name, args.need("--what"), **{k: v for k, v in named.items() if k != "what"})
             out(f"wrote capsule {name} ({lines} lines)")
         case ["hydrate", *names] if names:
-            put(capsules.hydrate(names, budget_of(args)))
+            put(capsules.hydrate(names))
         case ["deps", name]:
             put("".join(f"{need}\n" for need in capsules.deps(name)))
         case ["show", name]:
@@ -101,13 +99,6 @@ def capsule_command(args: Arguments) -> int:
         case _:
             raise UsageError("expected write ID, hydrate ID..., deps ID, show ID, remove ID or list")
     return 0
-
-
-def budget_of(args: Arguments) -> int | None:
-    text = args.get("--budget")
-    if "--budget" in args.values and not (text.isascii() and text.isdecimal() and 0 < int(text[:18])):
-        raise UsageError("--budget is a number of tokens")
-    return int(text[:18]) if text else None
 
 
 def _list(ids: list[str], as_json: bool) -> None:
@@ -152,19 +143,18 @@ def blackboard_command(args: Arguments) -> int:
 BRIEF_HELP = """heimdall-brief: the prompt of a spawned agent, without the plan
 
 heimdall-brief build --task ID --spec TEXT|FILE.md#HEADING [--symbols ID,ID] [--capsules ID,ID]
-    [--invariants PATH[#HEADING]] [--budget TOKENS] [--strict]
+    [--invariants PATH[#HEADING]] [--strict]
     prints the task, its symbols' values, its dependencies, and the path of the invariants
     --spec PLAN.md#HEADING copies that section of the plan
-    --budget TOKENS limits its capsules; the rest are listed by id
     --strict fails (exit 1) on an unknown symbol or invariant; an unknown capsule always fails
-heimdall-brief wave FILE [--task ID] [--invariants PATH[#HEADING]] [--budget TOKENS]
+heimdall-brief wave FILE [--task ID] [--invariants PATH[#HEADING]]
     the briefs of several tasks with the same beginning (invariants, symbols, capsules), for prompt caching
     FILE (or - for stdin): a JSON list of {"task": ID, "spec": TEXT, "symbols": "ID,ID", "capsules": "ID,ID"}
     prints {"shared": TEXT, "briefs": {ID: TEXT}}; with --task ID, that one's brief alone
 """
 
 
-@small(BRIEF_HELP, "--task --spec --symbols --capsules --invariants --budget", "--strict", commands="build wave")
+@small(BRIEF_HELP, "--task --spec --symbols --capsules --invariants", "--strict", commands="build wave")
 def brief_command(args: Arguments) -> int:
     if args.rest[:1] == ["wave"] and len(args.rest) == 2:
         return _wave(args, args.rest[1])
@@ -178,7 +168,6 @@ def brief_command(args: Arguments) -> int:
         args.get("--capsules"),
         args.get("--invariants"),
         strict="--strict" in args.flags,
-        budget=budget_of(args),
     )
     put(text)
     return 0
@@ -195,7 +184,7 @@ def _wave(args: Arguments, path: str) -> int:
         tasks = [WaveTask(**{key: str(value) for key, value in one.items()}) for one in listed]
     except (ValueError, TypeError, AttributeError) as error:
         raise UsageError(f"{path} is not a list of tasks: {error}") from None
-    wave = build_wave(Planning(), tasks, args.get("--invariants"), budget=budget_of(args))
+    wave = build_wave(Planning(), tasks, args.get("--invariants"))
     if wanted := args.get("--task"):
         put(wave.brief(wanted))
     else:
