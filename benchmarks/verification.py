@@ -1,8 +1,8 @@
 """What it costs that the judged cannot write the judge: a verified check beside one run of its command.
 
 The project has 20 test files of 100 ms each, by pytest and by unittest. The commands run without a sandbox, whose cost
-is in `sandbox`. Where no judge file changed, the command runs three times, two of them with a canary; where tests were
-added, five times. Canaries run at the same time, so the ratio is of time that passed on a machine with a free core.
+is in `sandbox`. Where no judge file changed, the command runs twice, once with a canary; where tests were added, four
+times.
 """
 
 import asyncio

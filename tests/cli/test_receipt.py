@@ -241,7 +241,7 @@ def test_a_receipt_and_a_chain_are_valid_or_say_what_is_not(store: ReceiptStore,
         verified("--chain", "--store", str(tmp_path / "none"))
 
 
-@pytest.mark.parametrize("wrong", ["confined = ", "agent = []", 'agent = ["a", 1]', "agent = 1", "agent = {a = 1}"])
+@pytest.mark.parametrize("wrong", ["", "confined = ", "agent = []", 'agent = ["a", 1]', "agent = 1", "agent = {a = 1}"])
 def test_a_policy_that_is_not_words_is_an_error(store: ReceiptStore, tmp_path: Path, wrong: str) -> None:
     (tmp_path / "gate.toml").write_text(wrong)
     with pytest.raises(ConfigError):
@@ -274,3 +274,5 @@ def test_statements_must_be_about_the_same_things() -> None:
     assert checked({**whole, "predicate": {"a": 1}}).checks["content"][0].startswith("its predicate is not a receipt")
     assert "the type another was checked" in checked({**built, "predicateType": "another"}).notes[0]
     assert "the receipt is not among the statements" in checked(built).notes[0]
+    _verify_envelopes(b"[" * 100_000, None, deep := ReceiptCheck(checked="x"))
+    assert deep.facts == {}

@@ -106,6 +106,32 @@ def test_work_that_the_branch_has_had_is_not_taken_again(tmp_path: Path, how: st
     assert bool([*gate.used_before(around(repository.top), "other", facts)]) is bool(how)
 
 
+def test_a_merge_that_the_run_did_not_make_brings_in_what_nobody_checked(tmp_path: Path) -> None:
+    repository = make(tmp_path / "top")
+    base, tree = repository.commit(), repository.git("rev-parse", "HEAD^{tree}").strip()
+
+    def commit(*parents: str) -> str:
+        named = [word for parent in parents for word in ("-p", parent)]
+        return repository.git("-c", "user.name=x", "-c", "user.email=x", "commit-tree", tree, *named, "-m", "x").strip()
+
+    other, made = commit(base), commit(base, commit(base, base))
+    user = around(repository.top)
+    for wanted, facts, wrong in ((commit(base, other), {}, True), (made, {"commit": made}, False), (other, {}, False)):
+        assert bool([*gate.brought_in(user, "main", wanted, facts)]) is wrong
+
+
+def test_the_set_up_is_the_bases_and_no_judge_may_be_changed(tmp_path: Path) -> None:
+    repository = make(tmp_path / "top")
+    user = around(repository.top)
+    assert gate.expected_of(user, GATE, "main", "main")["setup"] == "none"
+    Path(repository.top, ".treadle").mkdir()
+    Path(repository.top, ".treadle", "config.toml").write_text("[verify]\nsetup = 'npm ci'\n")
+    repository.git("add", "-Af")
+    repository.git("commit", "-qm", "set-up")
+    expected = gate.expected_of(user, GATE, "main", "main")
+    assert (expected["setup"], expected["may_change"]) == ("npm ci", "none")
+
+
 @pytest.mark.parametrize(
     ("finished", "wrong"),
     [

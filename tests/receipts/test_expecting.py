@@ -19,7 +19,7 @@ TESTED = {"command": "make", "base": BASE, "tree": TREE, "word": "tested", "why"
 
 SEEN = {
     "models": ["m"],
-    "check": {"ok": True, "exit_code": 0, "command": "make a || make b", "evidence": TESTED},
+    "check": {"ok": True, "exit_code": 0, "command": "make a || make b", "setup": "", "evidence": TESTED},
     "files": [
         {"kind": "modified", "path": "src/a.py"},
         {"kind": "renamed", "path": "b/new.py", "old_path": "tests/old.py"},
@@ -62,6 +62,8 @@ MET = {
     "enforced": "observed",
     "verified": "yes",
     "check": "make a || make b",
+    "setup": "none",
+    "may_change": "none",
     "evidence": "passed|tested",
     "differences": "none",
     "tree": TREE,
@@ -82,6 +84,8 @@ UNMET = {
     "enforced": "kernel",
     "verified": "no",
     "check": "make a",
+    "setup": "npm ci",
+    "may_change": "tests/**",
     "evidence": "proven",
     "differences": "1",
     "tree": BASE,

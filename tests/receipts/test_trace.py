@@ -205,7 +205,7 @@ def test_what_was_ordered_seen_and_enforced_is_all_in_the_receipt() -> None:
     }
     found = more["observed"]
     assert found["files"][0]["path"] == "a" and (len(found["hidden"]), found["hidden_left_out"]) == (200, 1)
-    assert found["check"] == {"command": "true", "exit_code": 0, "output_tail": "fine", "ok": True}
+    assert found["check"] == {"command": "true", "exit_code": 0, "output_tail": "fine", "setup": "", "ok": True}
     assert (found["processes_seen"], found["events"], found["events_left_out"]) == (["sh"], 2, 0)
     assert (found["oddities"], found["permissions"], found["patch_lines_redacted"]) == ([], [], 0)
     assert more["claimed"]["files"] == ["a"] and more["claimed"]["commands"] == ["make"]

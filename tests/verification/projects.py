@@ -30,6 +30,7 @@ def verified(tmp_path: Path, base: Files, work: Files, command: str, *, prove: b
     store = Store.make(str(tmp_path / "store"))
     places = iter(range(1000))
     environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "PYTHONDONTWRITEBYTECODE": "1"}
+    environment["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"  # what is installed beside it takes seconds to load
 
     async def run(tree: str) -> Check:
         here = tmp_path / f"check-{next(places)}"

@@ -21,14 +21,19 @@ MORE = TEST.replace("Adding", "AddingMore").replace("test_adds", "test_adds_more
 @pytest.mark.parametrize(
     ("change", "code", "lines"),
     [
-        ({}, 1, ["NOT VERIFIED, failed: the check failed, as it does on the base", "FAIL: test_adds"]),
         (
-            {"calc.py": GOOD},
+            {"calc.py": GOOD, "test_more.py": MORE},
             0,
-            ["proven: ", "product   calc.py", "judge     none", "look first", "fault     calc.py:2, "],
+            [
+                "proven: ",
+                "product   calc.py",
+                "judge     test_more.py",
+                "look first",
+                "fault     calc.py:2, ",
+                "new: test_adds_more",
+            ],
         ),
         ({"calc.py": UNTESTED}, 1, ["NOT VERIFIED, weak", "NOT noticed"]),
-        ({"calc.py": GOOD, "test_more.py": MORE}, 0, ["judge     test_more.py", "new: test_adds_more"]),
         ({"test_calc.py": TEST.replace("5", "-1")}, 1, ["NOT VERIFIED, judge changed", "look first at test_calc.py:"]),
     ],
 )
@@ -47,21 +52,12 @@ def test_a_file_is_explained_and_a_commit_that_is_not_there_is_an_error(project:
     assert "there is no commit 'nowhere'" in treadle("verify", "--base", "nowhere", cwd=project).stderr
 
 
-@pytest.mark.parametrize(
-    ("script", "lines"),
-    [
-        (
-            FIX,
-            ["ending    verified: ", "word      passed: ", "canary    ", "unknown   whether the check failed"],
-        ),
-        (LIES["a skip"], ["ending    unverified: ", "NOT VERIFIED, judge changed", "+    @unittest.skip"]),
-    ],
-)
-def test_the_evidence_of_a_run_is_one_screen(project: Path, script: str, lines: list[str]) -> None:
-    model = ("--agent", "native", "--model", scripted(project, script))
+def test_the_evidence_of_a_run_is_one_screen(project: Path) -> None:
+    model = ("--agent", "native", "--model", scripted(project, LIES["a skip"]))
     treadle("host", "run", "--task", "fix the test", *model, cwd=project)
     shown = treadle("evidence", cwd=project).stdout
-    assert all(line in shown for line in ["asked     fix the test", *lines]) and len(shown.splitlines()) < 40, shown
+    lines = ("asked     fix the test", "ending    unverified: ", "NOT VERIFIED, judge changed", "+    @unittest.skip")
+    assert all(line in shown for line in lines) and len(shown.splitlines()) < 40, shown
     assert json.loads(treadle("evidence", "--json", cwd=project).stdout)["evidence"]["command"]
 
 

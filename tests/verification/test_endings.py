@@ -91,7 +91,7 @@ def connecting(project: Path, server: socket.socket, trusted: bool) -> None:
         trust.trust(str(project))
 
 
-@pytest.mark.parametrize("lie", spread(LIES, quick=5, slow=5))
+@pytest.mark.parametrize("lie", spread(LIES, quick=2, slow=4))
 def test_a_lie_is_not_verified(project: Path, lie: str) -> None:
     ending = said(project, LIES[lie]).ending
     assert ending is not None and ending.state != "verified", ending
@@ -140,11 +140,8 @@ def test_an_untrusted_project_gets_no_network_for_its_set_up_and_runs_nothing_un
     [
         (FIX, {"mode": "suggest", "rules": Rules()}, "contradicted", "fails"),
         (FIX, {"verify": False}, "unverified", "verify=False was given"),
-        (FIX, {"verify": "true"}, "verified", "`true`"),
-        (FIX, {"verify": "\ud800"}, "unverified", "the check could not be run: UnicodeEncodeError"),
         (FIX, {"verify": "no-such-program"}, "unverified", "no runner says"),
         (says("It subtracts."), {}, "unverified", "no file was changed"),
-        (writes("NEWS", "") + says("I wrote NEWS."), {}, "unverified", "as it did before"),
     ],
 )
 def test_an_ending_says_why(project: Path, script: str, options: dict[str, Any], state: str, why: str) -> None:
@@ -186,8 +183,8 @@ def printed(project: Path, script: str, *words: str, ci: str = "") -> subprocess
             (FIX, (), "true", 0, "verified: "),
             ("", ("--output-format", "codex-json"), "1", 5, "contradicted: "),
         ],
-        quick=2,
-        slow=5,
+        quick=1,
+        slow=4,
     ),
 )
 def test_plain_text_says_it_on_stderr_and_in_ci_by_the_exit_code(
@@ -198,9 +195,8 @@ def test_plain_text_says_it_on_stderr_and_in_ci_by_the_exit_code(
     assert ("treadle: checking with" in done.stderr) is ("--no-verify" not in words)
 
 
-@pytest.mark.parametrize("form", ["json", "stream-json"])
-def test_a_result_says_it_in_a_key_of_its_own(project: Path, form: str) -> None:
-    done = printed(project, "", "--output-format", form, ci="yes")
+def test_a_result_says_it_in_a_key_of_its_own(project: Path) -> None:
+    done = printed(project, "", "--output-format", "stream-json", ci="yes")
     result = json.loads(done.stdout.splitlines()[-1])
     assert (result["type"], result["subtype"], result["result"]) == ("result", "success", SAID)
     assert result["is_error"] and result["verification"]["state"] == "contradicted"
@@ -219,6 +215,7 @@ async def test_tests_that_an_earlier_turn_weakened_verify_nothing(project: Path)
     assert states[1] != "verified" and states[2] == "verified" and len(states) == 3, states
 
 
+@pytest.mark.slow
 def test_nor_do_they_for_prompts_on_stdin_whose_exit_code_is_that_of_claude_code_in_ci_too(project: Path) -> None:
     model = ("--model", scripted(project, IN_TWO), "--permission-mode", "auto-edit", "--allowed-tools", "Bash")
     forms = ("--input-format", "stream-json", "--output-format", "stream-json", "--verify", UNITTEST)
@@ -229,6 +226,7 @@ def test_nor_do_they_for_prompts_on_stdin_whose_exit_code_is_that_of_claude_code
     assert results[1]["verification"]["state"] != "verified" and not results[1]["is_error"], results[1]
 
 
+@pytest.mark.slow
 def test_a_chat_offers_the_check_and_runs_it_at_one_key(project: Path) -> None:
     words = [TREADLE, "--model", scripted(project, FIX), "--permission-mode", "auto-edit", "--allowed-tools", "Bash"]
     with ChatTerminal(words, project, {**os.environ, "TERM": "xterm-256color"}) as chat:
@@ -281,7 +279,6 @@ async def test_a_look_that_fails_in_any_way_leaves_the_turn_unverified() -> None
     [
         ("", (), "partial", "failed"),
         (LIES["a skip"], (), "complete", "unverified: "),
-        (FIX, (), "complete", "passed"),
         ("", ("--no-verify",), "complete", ""),
     ],
 )
@@ -293,19 +290,15 @@ def test_a_run_with_a_receipt_has_the_projects_check_unless_it_is_given_one(
     assert done.stdout.startswith(f"{outcome} ") and line in done.stdout, done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("trusted", [True, False])
-def test_a_run_with_a_receipt_sets_up_a_project_only_if_it_is_trusted(project: Path, trusted: bool) -> None:
+def test_a_run_with_a_receipt_does_not_set_up_a_project_that_is_not_trusted(project: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         server.setblocking(False)
-        connecting(project, server, trusted)
+        connecting(project, server, False)
         model = ("--agent", "native", "--model", scripted(project, FIX))
         done = command("host", "run", "--task", "fix the test", *model, cwd=project)
         assert done.stdout.startswith("complete ") and "passed" in done.stdout, done.stdout + done.stderr
-        if trusted:
-            server.accept()[0].close()
-        else:
-            with pytest.raises(BlockingIOError):
-                server.accept()
+        with pytest.raises(BlockingIOError):
+            server.accept()
 
 
 @pytest.mark.parametrize(

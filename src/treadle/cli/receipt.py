@@ -168,6 +168,8 @@ def _policy(path: str | None) -> dict[str, str]:
         found = tomllib.loads(read(path).decode())
     except ValueError as error:
         raise ConfigError(f"{path} is not TOML: {error}") from error
+    if not found:
+        raise ConfigError(f"{path} expects nothing", hint="NAME = VALUE, as in --expect")
     return {name: _word(value, f"{path}: {name}") for name, value in found.items()}
 
 
@@ -259,10 +261,12 @@ def _envelopes(data: bytes) -> list[Any]:
     """The envelopes in a file: one, or one in each line. Empty when it is something else."""
     try:
         found = [msgspec.json.decode(data)]
+    except RecursionError:
+        return []
     except msgspec.MsgspecError:
         try:
             found = [msgspec.json.decode(line) for line in data.splitlines() if line.strip()]
-        except msgspec.MsgspecError:
+        except (msgspec.MsgspecError, RecursionError):
             return []
     names = {"payloadType", "dsseEnvelope"}
     return found if all(isinstance(one, dict) and names & one.keys() for one in found) else []
@@ -510,6 +514,7 @@ def gate_check(commit: str, target: str, file: str | None, junit: str | None, as
         made.add(name, *([problem] if problem else []))
     made.add("age", *gate.too_old(wanted, made.facts.get("finished", NOWHEN)))
     made.add("replayed", *gate.used_before(user, target, made.facts))
+    made.add("commit", *gate.brought_in(user, target, commit, made.facts))
     if made.facts.get("differences", "none") != "none":
         made.notes.append(f"claims and facts differ in {made.facts['differences']} places, which is not judged")
     if junit:

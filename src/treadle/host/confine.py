@@ -246,7 +246,7 @@ async def _check_tree(job: Job, workspace: Workspace, cage: Cage | None, directo
             done = await run_check(command, here, confinement=walls)
             if not done.ok:
                 break
-        return done
+        return replace(done, setup=job.setup or "")
     finally:
         if confining is not None:
             confining.close()

@@ -17,6 +17,7 @@ from treadle.host.signing import TrustedKey, TrustedKeys, check_keys, with_momen
 from treadle.policy import patterns
 from treadle.receipts import expecting
 from treadle.verification.evidence import GOOD
+from treadle.verification.judge import settings_of
 from treadle.workspace.user_repository import UserRepository
 
 PATH = ".treadle/receipt-gate.toml"
@@ -43,10 +44,11 @@ class ReceiptGate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     def keys(self) -> TrustedKeys:
         return TrustedKeys(key=self.key)
 
-    def expected(self, tree: str, base: str) -> dict[str, str]:
-        """As words of `receipt verify --expect`."""
+    def expected(self, tree: str, base: str, setup: str = "") -> dict[str, str]:
+        """As words of `receipt verify --expect`. `setup` is the base's: another could replace what the check runs."""
         made = {"repo": self.repository, "base": base, "outcome": "complete", "confined": "yes", "verified": "yes"}
         made |= {"check": self.check, "evidence": "|".join(self.evidence), "tree": tree}
+        made |= {"setup": setup or "none", "may_change": "none"}
         made |= {"agent": "|".join(self.agents)} if self.agents is not None else {}
         return made | ({"unchanged": "|".join(self.unchanged)} if self.unchanged is not None else {})
 
@@ -96,7 +98,17 @@ def expected_of(user: UserRepository, gate: ReceiptGate, target: str, commit: st
     base = user.run("merge-base", target, commit, check=False).stdout.decode().strip()
     if not base:
         raise ConfigError(f"{commit[:12]} and {target} have no commit in common")
-    return gate.expected(tree, base)
+    settings = user.run("cat-file", "blob", f"{base}:.treadle/config.toml", check=False).stdout
+    return gate.expected(tree, base, settings_of(settings.decode("utf-8", "replace")).setup)
+
+
+def brought_in(user: UserRepository, target: str, commit: str, facts: Mapping[str, str]) -> Iterator[str]:
+    """Merges in the request that the run did not make: they bring commits onto the branch that nobody checked."""
+    made = facts.get("commit", "")
+    known = made and user.run("cat-file", "-e", f"{made}^{{commit}}", check=False).code == 0
+    range_ = [commit, f"^{target}", *([f"^{made}"] if known else [])]
+    for merge in user.run("rev-list", "--min-parents=2", "--end-of-options", *range_).stdout.decode().split()[:1]:
+        yield f"commits: {merge[:12]} is a merge that the run did not make"
 
 
 def used_before(user: UserRepository, target: str, facts: Mapping[str, str]) -> Iterator[str]:

@@ -32,6 +32,8 @@ EXIT_CODES = {
     "enforced": 17,
     "verified": 18,
     "check": 18,
+    "setup": 18,
+    "may_change": 18,
     "evidence": 18,
     "differences": 19,
     "tree": 20,
@@ -49,6 +51,7 @@ def facts(receipt: Receipt) -> dict[str, str]:
     place, policy = more.get("workspace") or {}, more.get("policy") or {}
     seen, claim = more.get("observed") or {}, more.get("claimed") or {}
     check, walls = seen.get("check"), more.get("confinement")
+    shown = (check or {}).get("evidence") or {}
     found: dict[str, Any] = {
         "repo": place.get("repository"),
         "base": place.get("base_commit") or place.get("base_tree"),
@@ -59,7 +62,9 @@ def facts(receipt: Receipt) -> dict[str, str]:
         "outcome": receipt.outcome,
         "verified": "yes" if check and check.get("ok") else "no",
         "check": check.get("command") if check else None,
-        "evidence": (check.get("evidence") or {}).get("word") if check else None,
+        "setup": check["setup"] or "none" if check and "setup" in check else None,
+        "may_change": "|".join(shown.get("allowed") or []) or "none" if shown else None,
+        "evidence": shown.get("word"),
         "finished": receipt.meta.finished_at,
         "tree": place.get("result_tree"),
         "commit": place.get("result_commit"),
@@ -139,7 +144,7 @@ _FORMS = {
 
 def _check_words(name: str, value: str) -> None:
     """Raises ConfigError for what no receipt can state, which would be met by none or, worse, looked for in vain."""
-    for word in [value] if name == "check" else value.split("|"):
+    for word in [value] if name in ("check", "setup") else value.split("|"):
         if not word or word != word.strip():
             raise ConfigError(f"{name}: {value!r} has an empty word, or one with a space before or after it")
         if name in _WORDS and word not in _WORDS[name]:
@@ -171,6 +176,7 @@ def _met(name: str, wanted: str, found: str) -> bool:
         "tree": lambda: _same_id(wanted, found),
         "commit": lambda: _same_id(wanted, found),
         "check": lambda: found == wanted,
+        "setup": lambda: found == wanted,
         "evidence": lambda: any(found == one or reaches(found, one) for one in wanted.split("|")),
         "confined": lambda: found == wanted or (wanted == "yes" and found != "no"),
         "enforced": lambda: wanted in _RANK and found in _RANK and _RANK.index(found) >= _RANK.index(wanted),

@@ -247,6 +247,8 @@ class Check(msgspec.Struct, frozen=True, kw_only=True):
     command: str
     exit_code: int | None
     output_tail: str = ""
+    setup: str = ""
+    """What ran before it."""
     evidence: CheckEvidence | msgspec.UnsetType = UNSET
     """What else was checked, where the command ran on the result of some work."""
 
@@ -342,6 +344,7 @@ class _Checked(TypedDict, total=False):
     command: Required[str]
     exit_code: Required[int | None]
     ok: bool
+    setup: str
     evidence: CheckEvidence | None
 
 

@@ -4,6 +4,8 @@ import asyncio
 import os
 from collections.abc import Callable, Collection, Sequence
 
+from msgspec.structs import replace
+
 from treadle.errors import ConfigError
 from treadle.io import scratch
 from treadle.io.process import child as children
@@ -116,7 +118,7 @@ async def verified_check(
                 done = await confined_check(each, here, shown=shown, setup=before, network=network, trusted=trusted)
                 if not done.ok:
                     break
-            return done
+            return replace(done, setup=setup)
 
     if plain:
         return await run(work)

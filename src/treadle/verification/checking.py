@@ -27,12 +27,12 @@ from treadle.workspace.store import Store
 
 # Tests that must fail: a check that ends well with one in it would not have noticed anything.
 #
-# Two kinds, for they notice different things. One fails when its file is loaded, which shows that the check loads the
-# file. The other is a test that runs last, which shows that the runner got that far and that its verdict counts: a
-# product that ends the process when it is called is noticed by this one alone. It fails only if the assertions that
-# tests use fail, too: a product that replaces them makes it pass, and is noticed.
+# One is a test that runs last, which shows that the runner got that far and that its verdict counts. It fails only if
+# the assertions that tests use fail, too: a product that replaces them makes it pass, and is noticed. Where it does not
+# fail, the other shows whether the check loads the file at all: it fails when that is loaded.
 
 Kind = Literal["last", "load"]
+KINDS: tuple[Kind, ...] = ("last", "load")
 _MAIN = re.compile(r"^if __name__ == ", re.M)
 MOST = 2000
 """In so many files at most."""
@@ -119,13 +119,22 @@ mod zNAME {
     }
 }
 """
-# The program's own end becomes a failing assertion: of its `main`, and of each `exit` in its own file.
+# The program's own end becomes a failing assertion: of its `main`, and of each `exit` in its own file. The assertion
+# fails in a process of its own, which has to die of it: a product with a `__assert_fail` that returns is noticed.
 _C_FIRST = """
 #undef NDEBUG
 #include <assert.h>
+#include <signal.h>
 #include <stdlib.h>
+#include <sys/wait.h>
 #include <unistd.h>
-static void NAMEend(int code) { (void)code; assert(!"MARK"); _exit(0); }
+static void NAMEend(int code) {
+  static volatile int never;
+  int how = 0;
+  if (code == 0 && fork() == 0) { assert(never && "MARK"); _exit(0); }
+  if (code != 0 || (wait(&how) > 0 && WIFSIGNALED(how) && WTERMSIG(how) == SIGABRT)) __builtin_trap();
+  _exit(0);
+}
 #define exit NAMEend
 #define main NAMEmain
 #line 1
@@ -196,12 +205,6 @@ def _end_of_tests(path: str, text: str) -> int:
     """Where a test runs last: before the part of a Python file that runs its tests."""
     mains = list(_MAIN.finditer(text)) if path.endswith(".py") else []
     return mains[-1].start() if mains else len(text)
-
-
-def trees(store: Store, tree: str) -> Mapping[Kind, Canary]:
-    """Both canaries of a tree, or none. Blocks."""
-    kinds: tuple[Kind, Kind] = ("last", "load")
-    return {kind: found for kind in kinds if (found := plant(store, tree, kind)) is not None}
 
 
 # Faults in lines that the work changed: where the check notices none of them, it says little about the work.
@@ -303,11 +306,7 @@ class Checking(Generic[R]):
     async def verify(self, base: str, work: str) -> Verified[R]:
         """Check what the tree `work` changes of the tree `base`."""
         divided = await asyncio.to_thread(self._divide, base, work)
-        planted = await asyncio.to_thread(trees, self._store, divided.checked)
-        # A check that fails at loading runs few tests or none, so it is in no one's way.
-        loads = [self._run(one.tree) for kind, one in planted.items() if kind == "load"]
-        main, *loaded = await asyncio.gather(self._corner("old judge", divided.checked), *loads)
-        shown = main
+        main = shown = await self._corner("old judge", divided.checked)
         if not main.ok and self._blame and (await self._corner("base", base)).ok:
             main = shown = await self._once_more(divided.checked, main)
         if divided.judge:
@@ -317,7 +316,7 @@ class Checking(Generic[R]):
                 await self._corner("old product", divided.judged)
         canaries: list[CanaryResult] = []
         if main.ok:
-            canaries = await self._canaries(planted, loaded, base)
+            canaries = await self._canaries(divided.checked, base)
             if self._prove and not self._flaky:
                 await self._corner("base", base)
         noticed = await self._planted(base, divided) if self._plants and main.ok else []
@@ -369,12 +368,16 @@ class Checking(Generic[R]):
         ends = await asyncio.gather(*(self._run(tree) for _, tree in found))
         return [replace(fault, ended="green" if end.ok else "red") for (fault, _), end in zip(found, ends, strict=True)]
 
-    async def _canaries(self, planted: Mapping[Kind, Canary], loaded: list[R], base: str) -> list[CanaryResult]:
+    async def _canaries(self, tree: str, base: str) -> list[CanaryResult]:
         """How each canary ended; one that is not noticed runs also on the base, for a check may never load the tests.
-        All of the check runs: a product that is told which file it is tested by could behave for that one alone."""
+        All of the check runs: a product that is told which file it is tested by could behave for that one alone. A
+        test that ran last and is named as failed was loaded, too: then the other canary would cost a run for nothing.
+        """
         found = []
-        for kind, one in planted.items():
-            done = loaded[0] if kind == "load" else await self._run(one.tree)
+        for kind in KINDS:
+            if (one := await asyncio.to_thread(plant, self._store, tree, kind)) is None:
+                continue
+            done = await self._run(one.tree)
             on_base: Ended | None = None
             if done.ok and (before := await asyncio.to_thread(plant, self._store, base, kind)) is not None:
                 there = await self._run(before.tree)
@@ -384,6 +387,8 @@ class Checking(Generic[R]):
             ended: Ended = "green" if done.ok else "red"
             more = await self._more_fail(one, counted(done.output_tail), base) if kind == "last" else 0
             found.append(CanaryResult(kind=kind, files=one.files, ended=ended, on_base=on_base, more=more))
+            if not done.ok and one.mark in done.output_tail:
+                break
         return found
 
     async def _more_fail(self, canary: Canary, seen: Counts | None, base: str) -> int:

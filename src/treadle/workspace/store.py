@@ -302,7 +302,11 @@ class Store:
             named = b"".join(os.fsencode(path) + b"\0" for path in chosen)
             options = ("-c", f"core.autocrlf={auto}", "-c", "core.safecrlf=false")
             git.git("read-tree", commit, lent=True, env=env)
-            git.git(*options, "update-index", "--add", "--replace", "-z", "--stdin", stdin=named, lent=True, env=env)
+            # What git reads while it converts. Without the lender then: git renews the times of an object that it finds
+            # there, and in a run's own directory that looks like something that the agent did.
+            read = {path for path in base if os.path.basename(path) == ".gitattributes"}.union(chosen) & base.keys()
+            git.own(base[path].blob for path in read if base[path].mode in FILES)
+            git.git(*options, "update-index", "--add", "--replace", "-z", "--stdin", stdin=named, env=env)
             listed = os.fsdecode(git.git("ls-files", "-s", "-z", lent=True, env=env).stdout).split("\0")[:-1]
             made = {path: head.split()[1] for head, _, path in (row.partition("\t") for row in listed)}
             for text in git.blobs(made[path] for path in chosen).values():

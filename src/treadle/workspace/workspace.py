@@ -111,8 +111,9 @@ def read_record(directory: str) -> Prepared | None:
     return PREPARED.load_whole(os.path.join(directory, RECORD))
 
 
-_BASE_REF = re.compile(rf"(?:^|/)\.git/{BASE}[0-9a-f]{{16}}/(?:[0-9a-f]{{40}}|[0-9a-f]{{64}})$")
-"""The ref by which a run keeps its base from git gc: those of other runs come and go, and are no agent's act."""
+_OURS = re.compile(rf"(?:^|/)\.git/(?:{BASE}[0-9a-f]{{16}}/(?:[0-9a-f]{{40}}|[0-9a-f]{{64}})$|heimdall/)")
+"""What we write into a person's `.git`, which is no agent's act: the refs by which runs keep their bases from git gc,
+and the view of the claims, which is made again from our state."""
 STORE = "store.git"
 JOURNAL = "apply.json"
 """The journal's name in the run's directory while its changes are applied to the source."""
@@ -225,7 +226,7 @@ class Workspace:
         return [replace(one, path=one.path.removeprefix(self.inside)) for one in here]
 
     def _hidden(self, before: Look, after: Look) -> list[str]:
-        found = [path for path in hidden_changes(before, after) if not _BASE_REF.search(path)]
+        found = [path for path in hidden_changes(before, after) if not _OURS.search(path)]
         here = [path.removeprefix(self.inside) for path in found if path.startswith(self.inside)]
         if not self.inside:
             return here

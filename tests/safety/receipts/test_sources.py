@@ -75,7 +75,9 @@ def test_with_other_line_ends_on_disk_base_and_result_are_the_trees_that_git_com
     assert b"\r\n" in (top / "a.txt").read_bytes() and repository.git("status", "--short") == ""
     head, tree = repository.commit(), repository.git("rev-parse", "HEAD^{tree}").strip()
     lines = "printf 'one\\r\\nmore\\r\\n' > a.txt; printf 'x\\r\\n' > new.txt"
-    place = run(repository, lines, "--workspace-mode", mode)["observed"]["workspace"]
+    found = run(repository, lines, "--workspace-mode", mode)["observed"]
+    place = found["workspace"]
+    assert found["hidden"] == [], "git renews the times of objects that it finds"
     assert (place["base_commit"], place["base_tree"], place["start_tree"]) == (head, tree, tree)
     (top / "a.txt").write_bytes(b"one\r\nmore\r\n")
     (top / "new.txt").write_bytes(b"x\r\n")
@@ -91,6 +93,18 @@ def test_in_a_directory_of_a_worktree_base_and_result_are_those_of_the_commits(r
     for name in ("base", "result"):
         tree = repository.git("rev-parse", f"{place[f'{name}_commit']}^{{tree}}").strip()
         assert tree == place[f"{name}_tree"], name
+
+
+def test_our_claims_in_the_persons_git_directory_are_no_act_of_the_agent(repository: Repository) -> None:
+    model = Path(repository.top).parent / "model.toml"
+    edit = {"file_path": "a.txt", "old_string": "one", "new_string": "two"}
+    model.write_text(calls("read_file", {"file_path": "a.txt"}) + calls("edit_file", edit) + says("Done."))
+    env = {**os.environ, "TREADLE_MODEL": f"scripted:{model}"}
+    words = ("host", "run", "--task", "x", "--agent", "native", "--json", "--workspace-mode", "pass-through")
+    done = treadle(*words, cwd=repository.top, env=env)
+    seen = json.loads(done.stdout.splitlines()[-1])["usage_raw"]["treadle"]["observed"]
+    assert Path(repository.top, ".git", "heimdall").exists() and seen["hidden"] == []
+    assert [one["path"] for one in seen["files"]] == ["a.txt"]
 
 
 def test_what_we_started_is_observed_and_what_it_calls_itself_is_claimed(repository: Repository) -> None:
