@@ -10,8 +10,8 @@ import pytest
 from tests.host.conftest import QUICK, order, scripted
 from tests.host.test_run import more
 from tests.workspace.repositories import make
-from treadle.errors import Cancelled, Denied, PeerFatal, RateLimited
-from treadle.host.attempts import Attempts, _may_pass
+from treadle.errors import Cancelled
+from treadle.host.attempts import Attempts
 from treadle.host.job import Backend, Job
 from treadle.host.run import HostRun
 from treadle.host.store import ReceiptStore
@@ -125,31 +125,6 @@ async def test_whoever_stops_it_stops_all_attempts(source: Path, store: ReceiptS
     tried.kill()
     receipt = await work
     assert len(runs) == 1 and receipt.outcome == "failed" and more(receipt)["end"]["code"] == "cancelled"
-
-
-def test_which_failures_may_pass() -> None:
-    assert _may_pass(RateLimited("later", provider="p"))
-    assert _may_pass(PeerFatal("later", details={"error_code": "backend_unavailable"}))
-    assert not _may_pass(PeerFatal("never", details={"error_code": "backend_auth_failed"}))
-    assert (
-        not _may_pass(Cancelled("enough", retryable=True))
-        and not _may_pass(Denied("no"))
-        and not _may_pass(Cancelled("enough"))
-        and not _may_pass(None)
-    )
-
-
-async def test_a_pause_is_as_long_as_the_service_asked_for_and_ends_when_all_is_stopped(
-    source: Path, store: ReceiptStore
-) -> None:
-    tried = attempts(source, store, "good", [])
-    await tried._pause(0, None)
-    await tried._pause(0, RateLimited("now", provider="p", retry_after_ms=0))
-    pausing = asyncio.create_task(tried._pause(0, RateLimited("in an hour", provider="p", retry_after_ms=3_600_000)))
-    done, _ = await asyncio.wait([pausing], timeout=0.05)
-    assert not done
-    await tried.stop(Cancelled("enough"))
-    await asyncio.wait_for(pausing, 60)
 
 
 async def test_what_was_stopped_between_two_tries_is_not_tried_again(source: Path, store: ReceiptStore) -> None:

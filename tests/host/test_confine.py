@@ -91,12 +91,6 @@ async def test_nothing_outside_is_written_and_the_signing_key_is_out_of_reach(
     assert (kept / "key.txt").read_text() == "" and "keys" not in (kept / "ls.txt").read_text()
 
 
-async def test_the_check_is_confined_too(run: Runner, source: Path, tmp_path: Path) -> None:
-    (tmp_path / "outside").mkdir()
-    receipt, _ = await run("", told(source, "true", check=f"echo 1 > {tmp_path}/outside/x"))
-    assert receipt.outcome == "partial" and not (tmp_path / "outside" / "x").exists()
-
-
 def test_a_program_that_lies_in_tmp_is_shown_with_what_lies_beside_it(source: Path, tmp_path: Path) -> None:
     script = tmp_path / "tools" / "host.py"
     script.parent.mkdir()

@@ -19,7 +19,7 @@ from treadle.agents import find_agent
 from treadle.errors import Cancelled, NotFound, TimedOut
 from treadle.events import AnyEvent, Asked, ToolStarted, TurnEnded
 from treadle.host.job import Job
-from treadle.host.run import AgentExecutor, HostRun
+from treadle.host.run import HostRun
 from treadle.host.store import ReceiptStore
 from treadle.session import AgentInfo, Answer, Confinement, SessionSpec
 from treadle.wire.sidecar.connection import NO_POLICY, Requirement, Requirements, WorkOrder
@@ -182,22 +182,6 @@ async def test_an_agent_that_never_answers_is_given_up(source: Path, store: Rece
     assert more(receipt)["end"]["code"] == TimedOut.code and receipt.outcome == "failed"
 
 
-async def test_an_agent_that_never_opens_is_aborted(source: Path) -> None:
-    executor = AgentExecutor(Stubborn(), QUICK)
-    executor._info = AgentInfo(name="stubborn")
-
-    async def go() -> None:
-        async for _ in executor.run(order(source), "run"):
-            raise AssertionError
-
-    task = asyncio.create_task(go())
-    await asyncio.sleep(0)
-    executor.abort(Cancelled("enough"))
-    with pytest.raises(Cancelled, match="enough"):
-        await task
-    await executor.close()
-
-
 FREE = Confinement(use="off")  # the script of the model lies in /tmp, of which a sandbox has its own
 WORKER = f"worker:{Path(sys.executable).parent / 'treadle-worker'}"
 
@@ -227,13 +211,6 @@ async def test_with_best_effort_it_runs_and_what_it_breaks_fails_it(
         "does not promise to keep" in event.message for event in receipt.trace if isinstance(event, WarningGiven)
     )
     assert not (source / "made.txt").exists()
-
-
-async def test_without_a_policy_such_an_agent_just_runs(tmp_path: Path, source: Path, store: ReceiptStore) -> None:
-    receipt = await HostRun(
-        Job(order=scripted_order(tmp_path, source), backend=find_agent(WORKER), timing=QUICK, confinement=FREE), store
-    ).run()
-    assert receipt.outcome == "complete" and receipt.verification.git_status == "A  made.txt"
 
 
 class Failing(http.server.BaseHTTPRequestHandler):
@@ -266,14 +243,6 @@ def service(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Failing]]:
 def served(source: Path) -> WorkOrder:
     made = order(source)
     return replace(made, config=replace(made.config, model="openai:gpt-5", vendor={}))
-
-
-async def test_a_model_service_that_keeps_failing_ends_with_the_time_of_the_order(
-    service: type[Failing], source: Path, store: ReceiptStore
-) -> None:
-    receipt = await HostRun(job(served(source), timeout=1.5), store).run()
-    assert receipt.outcome != "complete" and more(receipt)["end"]["code"] == "timeout"
-    assert "within 1.5 s" in more(receipt)["end"]["message"]
 
 
 async def test_a_model_service_that_is_closed_for_a_day_ends_the_order_and_its_receipt_says_why(

@@ -14,6 +14,7 @@ import pytest
 from tests.host.conftest import MARK, marked, order
 from tests.installed import TREADLE
 from tests.stand_ins import bad_sidecar
+from tests.tiers import spread
 from tests.workspace.format0 import leave
 from tests.workspace.repositories import branches, make
 from treadle.errors import StorageError
@@ -56,7 +57,7 @@ def gone(mark: str) -> bool:
     return marked(mark) == []
 
 
-def test_a_killed_host_gets_its_receipt_from_the_next(source: Path, store: ReceiptStore, tmp_path: Path) -> None:
+async def test_a_killed_host_gets_its_receipt_from_the_next(source: Path, store: ReceiptStore, tmp_path: Path) -> None:
     out = tmp_path / "receipt.json"
     mark = f"killed-{os.getpid()}"
     process = start(source, "hang", "--out", str(out), "--env", f"{MARK}={mark}")
@@ -64,7 +65,8 @@ def test_a_killed_host_gets_its_receipt_from_the_next(source: Path, store: Recei
     assert recover(store).receipts == [], "a run that is under way is left alone"
     kill(process)
     assert gone(mark)
-    (receipt,) = recover(store).receipts
+    done = await asyncio.gather(*(asyncio.to_thread(recover, store) for _ in range(4)))
+    (receipt,) = (one for each in done for one in each.receipts)
     assert receipt.outcome == "failed" and receipt.meta.run_id == directory.name
     assert ours(receipt)["resumed_after_crash"] is True
     assert len(receipt.trace) == 2, "what the sidecar had said, and the error"
@@ -86,19 +88,6 @@ def test_a_copy_of_the_receipt_that_was_not_yet_written_is_written(
     out.unlink()
     subprocess.run(["cp", "-r", tmp_path / "copy", directory], check=True)
     assert recover(store).receipts == [] and out.exists()
-
-
-def test_a_copy_that_cannot_be_written_stops_nothing_and_is_told_once(
-    source: Path, store: ReceiptStore, tmp_path: Path
-) -> None:
-    (tmp_path / "out").mkdir()
-    process = start(source, "hang", "--out", str(tmp_path / "out" / "receipt.json"))
-    wait_for_events(1)
-    kill(process)
-    (tmp_path / "out").rmdir()
-    said: list[str] = []
-    assert len(recover(store, said.append).receipts) == 1 and "receipt.json" in said[0]
-    assert recover(store, said.append).receipts == [] and len(said) == 1
 
 
 def test_one_that_cannot_be_seen_to_does_not_stop_the_others(source: Path, store: ReceiptStore) -> None:
@@ -143,16 +132,15 @@ def test_a_worktree_without_changes_goes_with_its_branch(tmp_path: Path, store: 
     assert branches(repository) == {"main"} and list(Path(runs_directory()).iterdir()) == []
 
 
-@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_cancels_and_leaves_a_receipt(source: Path, store: ReceiptStore, signum: int) -> None:
+def test_a_signal_cancels_and_leaves_a_receipt(source: Path, store: ReceiptStore) -> None:
     process = start(source, "stops_when_cancelled")
     wait_for_events(1)
-    process.send_signal(signum)
+    process.send_signal(signal.SIGTERM)
     output, _ = process.communicate(timeout=60)
     assert process.returncode == 3, output
     (link,) = store.links()
     end = ours(store.get(link.run_id))["end"]
-    assert end["code"] == "cancelled" and signal.Signals(signum).name in end["cancelled_because"]
+    assert end["code"] == "cancelled" and "SIGTERM" in end["cancelled_because"]
 
 
 def test_what_was_barely_begun_is_cleared_away(store: ReceiptStore) -> None:
@@ -162,14 +150,6 @@ def test_what_was_barely_begun_is_cleared_away(store: ReceiptStore) -> None:
     new = Path(runs_directory()) / ".making-1"
     new.mkdir()
     assert recover(store).receipts == [] and new.exists(), "someone may be about to lock it"
-
-
-async def test_two_at_once_recover_a_run_only_once(source: Path, store: ReceiptStore) -> None:
-    process = start(source, "hang")
-    wait_for_events(1)
-    kill(process)
-    done = await asyncio.gather(*(asyncio.to_thread(recover, store) for _ in range(4)))
-    assert sum(len(one.receipts) for one in done) == 1
 
 
 KILLED_AT = """
@@ -190,7 +170,7 @@ main()
 """
 
 
-@pytest.mark.parametrize("at", [1, 2, 5, 6, 7, 9])
+@pytest.mark.parametrize("at", spread([1, 2, 5, 6, 7, 9], quick=2, slow=2))
 def test_a_host_killed_while_it_applies_leaves_all_or_nothing(source: Path, store: ReceiptStore, at: int) -> None:
     (source / "old.txt").write_text("old\n")
     command = f"{sys.executable} -I -S {bad_sidecar.__file__} runs_its_task_and_does_not_say_so"

@@ -15,14 +15,12 @@ from tests.conftest import need
 from tests.host.conftest import QUICK, left_running, order, scripted
 from tests.waiting import until
 from tests.workspace.repositories import branches, make
-from treadle.errors import Cancelled, ConfigError, NotFound, TimedOut, Unsupported, WorkspaceError
+from treadle.errors import Cancelled, NotFound, TimedOut, Unsupported, WorkspaceError
 from treadle.host import run as runs
 from treadle.host.conclusion import retained_runs
 from treadle.host.job import Backend, Job, runs_directory
 from treadle.host.run import HostRun
 from treadle.host.store import ReceiptStore
-from treadle.io import descriptors
-from treadle.io.descriptors import remove_tree
 from treadle.receipts.trace import ours
 from treadle.session import Confinement
 from treadle.wire.sidecar.connection import NO_POLICY, Requirement, Requirements, WorkspaceSpec
@@ -106,32 +104,6 @@ def interfering(source: Path, store: ReceiptStore, act: Callable[[Workspace], No
     return host
 
 
-def make_deep(root: str) -> None:
-    with descriptors.directory(os.path.realpath(root)) as fd:
-        deep = descriptors.open_below(fd, "d/" * 1400, make=True)
-        os.close(os.open("file", os.O_CREAT | os.O_WRONLY, dir_fd=deep))
-        os.close(deep)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("by_run", [True, False])
-async def test_a_very_deep_directory_is_noted_and_the_run_has_its_receipt(
-    source: Path, store: ReceiptStore, by_run: bool
-) -> None:
-    if not by_run:
-        make_deep(str(source))
-    host = interfering(
-        source, store, lambda workspace: make_deep(workspace.root) if by_run else None, apply=True, check="true"
-    )
-    try:
-        receipt = await host.run()
-        assert sorted(os.listdir(source)) == ["a.txt", *([] if by_run else ["d"]), "made.txt"]
-    finally:  # pytest cannot remove it
-        remove_tree(str(source))
-        remove_tree(host.directory)
-    assert "directories deep" in str(more(receipt)) and receipt.verification.harness_ok
-
-
 async def test_where_the_difference_cannot_be_told_the_receipt_still_says_what_confined_the_run(
     source: Path, store: ReceiptStore
 ) -> None:
@@ -148,19 +120,16 @@ async def test_where_the_difference_cannot_be_told_the_receipt_still_says_what_c
     assert found["result_tree"] is None and found["confined_by"] == "bubblewrap"
 
 
-@pytest.mark.parametrize(("task", "subject"), [(COMMIT, "two"), ("true", "start")])
-async def test_a_commit_of_a_confined_run_in_the_directory_itself_arrives_and_none_is_no_problem(
-    run: Runner, tmp_path: Path, task: str, subject: str
-) -> None:
+async def test_a_commit_of_a_confined_run_in_the_directory_itself_arrives(run: Runner, tmp_path: Path) -> None:
     need("bwrap")
     repository = make(tmp_path / "repo")
-    doing = order(Path(repository.top), task=task)
+    doing = order(Path(repository.top), task=COMMIT)
     backend = scripted("runs_its_task_and_does_not_say_so")
     confined = Confinement(use="on")
     receipt, _ = await run(
         "", Job(order=doing, backend=backend, mode="pass_through", timing=QUICK, confinement=confined)
     )
-    assert repository.git("log", "-1", "--format=%s").strip() == subject
+    assert repository.git("log", "-1", "--format=%s").strip() == "two"
     assert "not taken over" not in str(more(receipt)["notes"])
 
 
@@ -183,12 +152,6 @@ async def test_a_run_without_changes_leaves_no_workspace(run: Runner) -> None:
     assert left() == []
 
 
-async def test_the_directory_itself_can_be_worked_on(run: Runner, source: Path) -> None:
-    receipt, _ = await run("good", mode="pass_through")
-    assert (source / "made.txt").exists() and more(receipt)["workspace"]["kept"] is None
-    assert receipt.verification.git_status == "A  made.txt"
-
-
 async def test_a_worktree_is_kept_with_its_branch(run: Runner, tmp_path: Path) -> None:
     repository = make(tmp_path / "repo")
     job = Job(order=order(Path(repository.top)), backend=scripted("good"), mode="worktree", timing=QUICK)
@@ -201,15 +164,12 @@ async def test_a_worktree_is_kept_with_its_branch(run: Runner, tmp_path: Path) -
     assert branches(repository) == {"main", branch}
 
 
-@pytest.mark.parametrize(("command", "ok"), [("test -f made.txt", True), ("echo no; exit 3", False)])
-async def test_a_check_says_whether_it_really_worked(run: Runner, command: str, ok: bool) -> None:
-    receipt, _ = await run("good", check=command)
-    assert receipt.verification.harness_ok is ok
-    assert receipt.outcome == ("complete" if ok else "partial")
-    assert more(receipt)["observed"]["check"]["ok"] is ok
-    if not ok:
-        assert more(receipt)["observed"]["check"]["output_tail"] == "no\n"
-        assert any("said that the checks passed" in line for line in more(receipt)["differences"])
+async def test_a_check_says_whether_it_really_worked(run: Runner) -> None:
+    receipt, _ = await run("good", check="echo no; exit 3")
+    assert receipt.verification.harness_ok is False and receipt.outcome == "partial"
+    assert more(receipt)["observed"]["check"]["ok"] is False
+    assert more(receipt)["observed"]["check"]["output_tail"] == "no\n"
+    assert any("said that the checks passed" in line for line in more(receipt)["differences"])
 
 
 async def test_a_check_ends_when_the_run_is_stopped(source: Path, store: ReceiptStore, tmp_path: Path) -> None:
@@ -263,17 +223,6 @@ async def test_one_that_may_not_take_its_time_is_ended_at_once(source: Path, sto
     assert (await task).outcome == "failed" and left_running(job) == []
 
 
-async def test_a_denied_file_that_was_changed_without_a_word_fails_the_run_and_is_not_applied(
-    run: Runner, source: Path
-) -> None:
-    policy = replace(NO_POLICY, deny_write=["secret.*"])
-    backend = scripted("does_what_it_does_not_say")
-    receipt, _ = await run("", Job(order=order(source, policy=policy), backend=backend, timing=QUICK, apply=True))
-    end = more(receipt)["end"]
-    assert receipt.outcome == "failed" and end["error_code"] == "policy_denied" and "secret.txt" in end["message"]
-    assert not (source / "secret.txt").exists() and Path(more(receipt)["workspace"]["kept"], "secret.txt").exists()
-
-
 @pytest.mark.parametrize(("act", "tool"), [("says_what_it_did_not_do", "Bash"), ("does_what_it_does_not_say", "Write")])
 async def test_what_needed_approval_and_happened_without_fails_the_run_whether_it_is_told_or_seen(
     run: Runner, source: Path, act: str, tool: str
@@ -311,12 +260,6 @@ async def test_a_source_that_is_not_there_leaves_a_receipt_too(run: Runner, tmp_
     assert more(receipt)["end"]["error_code"] == "workspace_staging_failed"
 
 
-async def test_a_policy_that_is_nonsense_is_refused(run: Runner, source: Path) -> None:
-    job = Job(order=order(source, policy=replace(NO_POLICY, deny_read=[""])), backend=scripted("good"), timing=QUICK)
-    _, host = await run("", job)
-    assert type(host.observed.error) is ConfigError
-
-
 async def test_events_and_the_receipt_go_where_they_were_asked_to(run: Runner, tmp_path: Path) -> None:
     events, out = tmp_path / "events.jsonl", tmp_path / "receipt.json"
     receipt, host = await run("good", events_path=str(events), out_path=str(out))
@@ -329,21 +272,6 @@ async def test_a_full_disk_for_events_does_not_stop_the_run(run: Runner) -> None
     receipt, _ = await run("good", events_path="/dev/full")
     assert receipt.outcome == "complete"
     assert any("/dev/full" in note["problem"] for note in more(receipt)["notes"])
-
-
-async def test_secrets_do_not_get_into_the_receipt(run: Runner, source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("MY_API_KEY", "correct-horse-battery")
-    job = Job(order=order(source, task="the key is correct-horse-battery"), backend=scripted("good"), timing=QUICK)
-    receipt, host = await run("", job)
-    assert "correct-horse" not in (receipt.verification.git_diff or "") and "[redacted]" in str(receipt.verification)
-    assert "correct-horse" in Path(receipt.artifacts[0].path).read_text(), "the patch itself is whole"
-
-
-async def test_every_optional_field_is_written(run: Runner) -> None:
-    receipt, _ = await run("exit_before_hello")
-    tree = json.loads(await asyncio.to_thread(Path(ReceiptStore().path(receipt.meta.run_id)).read_text))
-    assert tree["usage"] == dict.fromkeys(tree["usage"], None) and len(tree["usage"]) == 6
-    assert tree["verification"]["git_diff"] == "" and tree["backend"]["backend_version"] is None
 
 
 @pytest.mark.slow
@@ -407,9 +335,7 @@ def told(source: Path, task: str, **changes: Any) -> Job:
     [
         ("echo stolen > .env", ".env"),
         ("touch -r a.txt ref; echo Stolen > .env; touch -r ref .env; rm ref", ".env"),
-        ("mv .env other", ".env"),
         ("ln -sf /etc/passwd .env", ".env"),
-        ("chmod 777 .env", ".env"),
         ("echo secret.txt >> .gitignore; echo x > secret.txt", "secret.txt"),
         ("mkdir -p .git/hooks; echo exit 1 > .git/hooks/pre-commit", ".git/hooks/pre-commit"),
     ],
@@ -423,7 +349,7 @@ async def test_a_denied_write_is_found_whatever_git_ignores(run: Runner, source:
     assert path in more(receipt)["observed"]["hidden"] and host.observed.merged is None
 
 
-@pytest.mark.parametrize("name", ["info/attributes", "config", "HEAD", "objects/info/alternates"])
+@pytest.mark.parametrize("name", ["info/attributes", "objects/info/alternates"])
 async def test_what_is_kept_beside_the_workspace_cannot_hide_anything(run: Runner, source: Path, name: str) -> None:
     receipt, host = await run("", told(source, f"echo 'x*' >> ../store.git/{name}; echo 1 > x.txt"))
     assert receipt.outcome == "failed" and "was changed" in more(receipt)["end"]["message"]
@@ -445,10 +371,8 @@ async def test_a_planted_hook_and_a_changed_git_config_are_found(
     assert receipt.outcome == "failed" and f"{path} was changed" in more(receipt)["end"]["message"]
 
 
-@pytest.mark.parametrize(("task", "path"), HOOK_AND_CONFIG)
-async def test_in_a_worktree_they_are_the_runs_own_and_the_repository_is_untouched(
-    run: Runner, tmp_path: Path, task: str, path: str
-) -> None:
+async def test_in_a_worktree_they_are_the_runs_own_and_the_repository_is_untouched(run: Runner, tmp_path: Path) -> None:
+    task = "; ".join(each for each, _ in HOOK_AND_CONFIG)
     repository = make(tmp_path / "repo")
     before = {place: place.read_bytes() for place in Path(repository.common).rglob("*") if place.is_file()}
     receipt, _ = await run("", told(Path(repository.top), task, mode="worktree"))
@@ -462,13 +386,6 @@ async def test_a_denied_file_that_is_written_anew_with_the_same_content_was_not_
     (source / ".env").write_text("secret\n")
     receipt, _ = await run("", told(source, "echo secret > .env.new; mv .env.new .env"))
     assert receipt.outcome == "complete" and more(receipt)["observed"]["hidden"] == []
-
-
-async def test_an_ignored_file_that_was_changed_is_told_though_nothing_forbids_it(run: Runner, source: Path) -> None:
-    (source / ".gitignore").write_text("*.log\n")
-    receipt, _ = await run("", told(source, "echo 1 > a.log; echo one > a.txt"))
-    assert receipt.outcome == "complete" and receipt.verification.git_status == ""
-    assert more(receipt)["observed"]["hidden"] == ["a.log"]
 
 
 async def test_what_the_check_leaves_behind_is_not_the_work_of_the_run(run: Runner, source: Path) -> None:
@@ -535,22 +452,6 @@ async def test_our_own_look_at_a_huge_result_is_bounded_by_the_time_of_the_run(
     receipt = await host.run()
     assert receipt.outcome == "partial" and more(receipt)["workspace"]["kept"]
     assert "could not be looked at" in more(receipt)["end"]["message"]
-
-
-async def test_enforcement_by_the_kernel_is_claimed_only_when_the_kernel_did_all_of_it(
-    run: Runner, source: Path
-) -> None:
-    """Not without a sandbox, and not for a policy that also names tools, of which the kernel knows nothing."""
-    files = replace(NO_POLICY, deny_write=["keep.txt"])
-    for policy, use in (
-        (files, "off"),
-        (replace(files, disallowed_tools=["bash"]), "possible"),
-        (NO_POLICY, "possible"),
-    ):
-        work = order(source, policy=policy)
-        job = Job(order=work, backend=scripted("good"), timing=QUICK, confinement=Confinement(use=use))
-        receipt, _ = await run("", job)
-        assert more(receipt)["policy"]["enforced"] == "observed", (policy, use)
 
 
 async def test_permissions_links_and_what_was_not_looked_at_are_stated(run: Runner, source: Path) -> None:

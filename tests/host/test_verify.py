@@ -75,12 +75,6 @@ async def test_a_linked_worktree_can_be_worked_in_and_checked(run: Runner, tmp_p
     assert more(receipt)["observed"]["check"]["output_tail"].split() == ["M", "a.txt"]
 
 
-async def test_a_check_has_a_repository_where_the_source_has_one(run: Runner, tmp_path: Path) -> None:
-    repository = make(tmp_path / "repo")
-    receipt, _ = await run("", told(Path(repository.top), "echo 1 > a.txt", mode="worktree", check="git status -s"))
-    assert more(receipt)["observed"]["check"]["output_tail"].split() == ["M", "a.txt"]
-
-
 def working(source: Path, task: str, confinement: Confinement) -> Job:
     backend = scripted("runs_its_task_and_does_not_say_so")
     work = order(source, task=task)
@@ -130,12 +124,3 @@ async def test_the_commits_of_a_run_that_is_not_confined_are_not_read_and_that_i
     assert any("not confined" in note["problem"] for note in more(receipt)["notes"])
     assert repository.git("show", f"{place['branch']}:two.txt") == "2\n"
     assert repository.git("log", "--format=%an", f"main..{place['branch']}") == "treadle\n"
-
-
-async def test_the_receipt_states_the_tree_that_the_patch_and_the_branch_are(run: Runner, source: Path) -> None:
-    job = Job(order=order(source), backend=scripted("good"), timing=QUICK, confinement=Confinement(use="off"))
-    receipt, host = await run("", job)
-    place = more(receipt)["workspace"]
-    kept = str(Path(host.directory, "store.git"))
-    shown = git("--git-dir", kept, "diff-tree", "-p", place["base_tree"], place["result_tree"], cwd=kept).stdout
-    assert b"+do it" in shown and "+do it" in (receipt.verification.git_diff or "")

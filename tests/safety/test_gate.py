@@ -74,9 +74,9 @@ async def worked(top: Path, command: str, mode: Mode | None = None) -> Working:
     return agent
 
 
-@pytest.mark.parametrize("way", spread(COMMITS, quick=3, slow=3))
+@pytest.mark.parametrize("way", spread(COMMITS, quick=2, slow=3))
 async def test_a_planted_file_reaches_no_ref_and_no_index(top: Path, way: str) -> None:
-    names = PLANTED if way == "a commit from the index" else [".husky/pre-commit", ".unheard/of/it"]
+    names = PLANTED if way == "the index alone" else [".husky/pre-commit", ".unheard/of/it"]
     for name in (one for one in names if one != "docs/HEAD"):
         before = git(top, "ls-files", "-s")
         agent = await worked(top, COMMITS[way].format(plant=PLANT.replace("NAME", name), name=name))
@@ -110,7 +110,7 @@ HIDING = {
 }
 
 
-@pytest.mark.parametrize("setting", HIDING)
+@pytest.mark.parametrize("setting", spread(HIDING, quick=1, slow=2))
 async def test_a_setting_of_the_persons_git_log_hides_nothing(top: Path, setting: str) -> None:
     git(top, "config", *setting.split("="))
     before = git(top, "rev-parse", "main")
@@ -152,7 +152,7 @@ REFS = {
 }
 
 
-@pytest.mark.parametrize("way", REFS)
+@pytest.mark.parametrize("way", spread(REFS, quick=6, slow=5))
 async def test_a_ref_of_the_person_is_not_moved_made_or_deleted_in_silence(top: Path, way: str) -> None:
     git(top, "tag", "v0")
     git(top, "branch", "side")
@@ -235,7 +235,7 @@ ORDINARY = {
 }
 
 
-@pytest.mark.parametrize("work", spread(ORDINARY, quick=5, slow=4))
+@pytest.mark.parametrize("work", spread(ORDINARY, quick=3, slow=4))
 async def test_ordinary_git_work_between_branches_that_differ_in_obeyed_files(branches: Path, work: str) -> None:
     agent = Working(branches, mode="full-auto")
     for part in ORDINARY[work].split("NEXT"):

@@ -29,8 +29,6 @@ PASSING = {**BASE, **FIXED}
             {"calc.py": FIXED["calc.py"].replace("add", "plus"), "test_calc.py": re.sub(r"\badd\b", "plus", TEST)},
             "judge changed",
         ),
-        ("nothing", PASSING, {}, "passed"),
-        ("a document", PASSING, {"README.md": "# Calculator\n"}, "passed"),
         ("a mistake", PASSING, BASE, "failed"),
     ],
 )  # fmt: skip

@@ -19,7 +19,6 @@ from tests.workspace.repositories import git, make
 from tests.workspace.test_store import forge
 from treadle.errors import Cancelled, StorageError, WorkspaceError
 from treadle.io import descriptors
-from treadle.io.descriptors import remove_tree
 from treadle.io.files import write_atomic
 from treadle.io.tasks import heeding
 from treadle.workspace import directories
@@ -27,13 +26,11 @@ from treadle.workspace.changes import TreeEntry
 from treadle.workspace.directories import (
     DEPTH_CAP,
     Look,
-    PermissionChange,
     bring_files,
     files_under,
     hidden_changes,
     metadata_of,
     news,
-    permission_changes,
     take,
     write_files,
 )
@@ -354,22 +351,6 @@ def test_a_look_that_takes_over_what_did_not_change_is_the_same_as_a_fresh_one(
     assert hidden_changes(first, quick) == hidden_changes(first, fresh)
 
 
-def test_permissions_beyond_being_a_program_are_compared_of_files_that_both_trees_have() -> None:
-    entry = TreeEntry(mode="100644", blob="b")
-    before, after = Look(), Look()
-    modes = {"same": (0o644, 0o644), "program": (0o644, 0o744), "open": (0o600, 0o644), "sticky": (0o755, 0o1755)}
-    for name, (old, new) in modes.items():
-        before.seen[name], after.seen[name] = (0o100000 | old, 0, 0, 0, 0), (0o100000 | new, 0, 0, 0, 0)
-        before.files[name] = after.files[name] = entry
-    before.seen["link"], after.seen["link"] = (0o100600, 0, 0, 0, 0), (0o120777, 0, 0, 0, 0)
-    before.files["link"] = after.files["link"] = before.files["unseen"] = after.files["unseen"] = entry
-    before.seen["hidden"], after.seen["hidden"] = (0o100600, 0, 0, 0, 0), (0o100644, 0, 0, 0, 0)
-    assert permission_changes(before, after) == [
-        PermissionChange(path="open", before="0600", after="0644"),
-        PermissionChange(path="sticky", before="0755", after="1755"),
-    ]
-
-
 @pytest.fixture
 def store(tmp_path: Path) -> Store:
     return Store.make(str(tmp_path / "store"))
@@ -393,24 +374,6 @@ def test_what_was_taken_is_written_as_it_was(store: Store, tmp_path: Path) -> No
     assert seen.keys() == look.files.keys() and seen["link"] == metadata_of(os.lstat(tmp_path / "two" / "link"))
     assert take(store, str(tmp_path / "two")).tree == look.tree
     assert (tmp_path / "two" / "crlf.txt").read_bytes() == b"a\r\n"
-
-
-def test_a_submodule_is_an_empty_directory_and_stays_one(store: Store, tmp_path: Path) -> None:
-    files = {
-        "lib/sub": TreeEntry(mode="160000", blob="1" * 40),
-        "a": TreeEntry(mode="100644", blob=store.put("blob", b"")),
-    }
-    tree = store.put_files(files)
-    write_files(store, files, str(tmp_path / "out"))
-    assert os.listdir(tmp_path / "out" / "lib" / "sub") == []
-    assert take(store, str(tmp_path / "out"), base=files).tree == tree
-
-
-@pytest.mark.slow
-def test_a_very_deep_file_is_written(store: Store, tmp_path: Path) -> None:
-    files = {"d/" * 1400 + "f": TreeEntry(mode="100644", blob=store.put("blob", b"deep"))}
-    assert write_files(store, files, str(tmp_path / "out")).keys() == files.keys()
-    remove_tree(str(tmp_path / "out"))
 
 
 @pytest.mark.parametrize("path", ["../out", "a/../../b", ".git/config", "a/.Git/hooks/x", "/etc/x"])

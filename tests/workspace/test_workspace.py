@@ -69,15 +69,6 @@ def test_a_copy_whose_permissions_were_taken_away_can_be_removed(tmp_path: Path,
     assert workspace.release(applied=True) is None and not Path(workspace.root).exists()
 
 
-def test_the_difference_has_new_files_and_comes_back(tmp_path: Path, source: Path) -> None:
-    workspace = open_in(tmp_path, source)
-    Path(workspace.root, "src", "new.py").write_text("y = 2\n")
-    found = workspace.difference()
-    assert b"+y = 2" in found.patch and found.status == "A  src/new.py"
-    assert workspace.apply().written == ("src/new.py",)
-    assert (source / "src" / "new.py").read_text() == "y = 2\n"
-
-
 def test_hooks_in_a_tracked_folder_are_not_applied(tmp_path: Path) -> None:
     top = Path(make(tmp_path / "source").top)
     (top / "deep").mkdir()
@@ -164,11 +155,6 @@ def test_a_subdirectory_of_a_repository_stays_a_subdirectory_in_its_worktree(tmp
     assert (Path(repository.top) / "sub" / "n.txt").exists()
 
 
-def test_a_source_that_is_not_there_is_named(tmp_path: Path) -> None:
-    with pytest.raises(WorkspaceError, match="not a directory"):
-        open_in(tmp_path, tmp_path / "nowhere")
-
-
 def test_what_was_changed_above_the_directory_worked_on_is_kept_when_that_was_applied(tmp_path: Path) -> None:
     repository = make(tmp_path / "repo")
     (tmp_path / "repo" / "sub").mkdir()
@@ -248,14 +234,6 @@ def test_the_directory_itself_is_watched_and_left_alone(tmp_path: Path, source: 
     (source / "notes.md").unlink()
     assert [(change.kind, change.path) for change in workspace.difference().changes] == [("deleted", "notes.md")]
     assert workspace.release() is None and source.exists()
-
-
-def test_a_directory_without_a_repository_can_be_watched_too(tmp_path: Path) -> None:
-    plain = tmp_path / "plain"
-    plain.mkdir()
-    workspace = open_in(tmp_path, plain, "pass_through")
-    (plain / "n.txt").write_text("n")
-    assert [change.path for change in workspace.difference().changes] == ["n.txt"]
 
 
 def written(workspace: Workspace, place: Path, bring: list[str] | None = None) -> set[str]:
