@@ -1,5 +1,7 @@
 """The check sees the result as a tree of ours, in a directory of its own; commits come out whole or not at all."""
 
+import asyncio
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
@@ -9,8 +11,11 @@ from msgspec.structs import replace
 
 from tests.host.conftest import QUICK, order, scripted
 from tests.host.test_run import more, told
+from tests.waiting import until
 from tests.workspace.repositories import branches, git, make
 from treadle.host.job import Job
+from treadle.host.run import HostRun
+from treadle.host.store import ReceiptStore
 from treadle.io.sandbox import methods
 from treadle.session import Confinement
 
@@ -59,6 +64,17 @@ async def test_a_setup_that_fails_is_the_reason(run: Runner, source: Path) -> No
     receipt, _ = await run("", job)
     check = more(receipt)["observed"]["check"]
     assert (check["command"], check["exit_code"]) == ("echo no network; exit 7", 7) and receipt.outcome == "partial"
+
+
+async def test_a_check_that_cannot_be_run_has_not_passed(source: Path, store: ReceiptStore) -> None:
+    host = HostRun(told(source, "echo 1 > new.txt", check="true"), store)
+    running = asyncio.create_task(host.run())
+    await until(lambda: os.path.isdir(host.directory))
+    Path(host.directory, "verify-1").touch()  # what is to be checked cannot be written there
+    receipt = await running
+    assert receipt.outcome == "partial" and receipt.verification.harness_ok is False
+    assert "could not be run" in more(receipt)["observed"]["check"]["output_tail"]
+    assert not (source / "new.txt").exists()
 
 
 async def test_no_check_reads_what_another_wrote(run: Runner, source: Path) -> None:

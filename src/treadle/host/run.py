@@ -800,7 +800,7 @@ class HostRun:
         try:
             await self._compare(workspace)
             if self.job.check is not None and observed.final is not None:
-                observed.check = await self._check(self.job, workspace)
+                observed.check = await self._asked_check(self.job.check, workspace)
             elif self.job.finds_check and observed.final is not None:
                 observed.ending = await self._ending(workspace)
             if self.job.apply and observed.outcome() == "complete":
@@ -902,6 +902,12 @@ class HostRun:
         ending = ending_of(command, done.evidence, changed=changed, claims=claims)
         observed.check = None if ending.state == "unverified" else done
         return replace(ending, evidence=None) if observed.check is not None else ending
+
+    async def _asked_check(self, command: str, workspace: Workspace) -> Check | None:
+        try:
+            return await self._check(self.job, workspace)
+        except Exception as error:  # a check that was asked for and cannot be run has not passed
+            return Check(command=command, exit_code=None, output_tail=f"[could not be run: {describe_error(error)}]")
 
     async def _check(self, job: Job, workspace: Workspace, *, blame: bool = False) -> Check | None:
         if isinstance(self.observed.stopped, Cancelled):  # someone wants this to end
