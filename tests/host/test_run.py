@@ -295,6 +295,15 @@ async def test_a_listener_that_breaks_does_not_stop_the_run(source: Path, store:
     assert (await HostRun(job, store, listener=broken).run()).outcome == "complete"
 
 
+async def test_a_run_during_which_the_clock_is_set_back_still_ends_after_it_began(
+    source: Path, store: ReceiptStore
+) -> None:
+    host = HostRun(Job(order=order(source), backend=scripted("good"), timing=QUICK), store)
+    host.observed.started += 3 * 86400
+    meta = (await host.run()).meta
+    assert meta.started_at <= meta.finished_at and meta.duration_ms < 600_000
+
+
 async def test_a_bug_leaves_a_receipt_too(source: Path, store: ReceiptStore) -> None:
     def broken(events: object) -> None:
         raise KeyError("a bug")

@@ -4,6 +4,7 @@ import base64
 import os
 import socket
 import subprocess
+import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -16,7 +17,7 @@ from tests.conftest import need
 from tests.wire.conversations.sidecar import SAMPLE_RECEIPT
 from treadle.errors import ConfigError, NotFound, StorageError
 from treadle.host import evidence
-from treadle.host.signing import Signer, key_path, load_signer, make_key, read_seed, use_agent_key, verify
+from treadle.host.signing import Signer, key_path, load_signer, make_key, read_seed, use_agent_key, use_command, verify
 from treadle.host.store import ReceiptStore, signature_problems
 from treadle.receipts.trace import Check, ours
 from treadle.verification.evidence import CheckEvidence, Word
@@ -159,6 +160,25 @@ def test_a_record_of_the_evidence_that_is_worse_than_the_receipt_counts_and_a_be
     assert evidence.word_of(receipt) == said
     evidence.keep(replace(found, word=known), "", (), None)
     assert evidence.word_of(receipt) == word
+
+
+def test_a_command_signs_for_a_key_in_a_token_and_one_that_signs_with_another_key_does_not(tmp_path: Path) -> None:
+    key = f"Ed25519PrivateKey.from_private_bytes({b's' * 32!r})"
+    script = tmp_path / "token.py"
+    script.write_text(
+        "import sys\nfrom cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey\n"
+        f"sys.stdout.buffer.write({key}.sign(sys.stdin.buffer.read()))\n"
+    )
+    public, command = Signer(b"s" * 32).public_key, f"{sys.executable} {script}"
+    for given in (f"{Signer(b'o' * 32).public_key} {command}", f"{public} echo x", f"{public} false"):
+        with pytest.raises(StorageError, match="does not sign|exits with 1"):
+            use_command(given)
+    use_command(f"{public} {command}")
+    signer = load_signer()
+    assert signer is not None and verify(public, signer.sign(b"data"), b"data")
+    assert subprocess.run(["sh", "-c", signer.reached_if]).returncode == 0
+    script.unlink()
+    assert subprocess.run(["sh", "-c", signer.reached_if], stderr=subprocess.DEVNULL).returncode == 1
 
 
 def test_an_agent_signs_with_a_key_that_no_file_has_and_without_it_the_receipt_says_so(ssh_agent: Path) -> None:

@@ -18,7 +18,16 @@ from treadle.errors import ConfigError, NotFound, StorageError
 from treadle.host import evidence, gate
 from treadle.host.backends import find_backends
 from treadle.host.conclusion import address_of
-from treadle.host.signing import TrustedKey, TrustedKeys, load_signer, make_key, read_seed, trusted_keys, use_agent_key
+from treadle.host.signing import (
+    TrustedKey,
+    TrustedKeys,
+    load_signer,
+    make_key,
+    read_seed,
+    trusted_keys,
+    use_agent_key,
+    use_command,
+)
 from treadle.host.store import (
     ReceiptStore,
     read_strictly,
@@ -581,16 +590,20 @@ def _signed_envelopes(name: str, stored: ReceiptStore, found: Receipt) -> dict[s
     "--from",
     "origin",
     metavar="WHERE",
-    help="Use an existing Ed25519 key: a file, env:NAME, command:PROGRAM that prints it, or ssh-agent:[NAME].",
+    help="Use an existing Ed25519 key: a file, env:NAME, command:PROGRAM that prints it, ssh-agent:[NAME], or "
+    "sign:PUBLIC COMMAND.",
 )
 def keygen(origin: str | None) -> None:
     """Create the key that signs your receipts from now on. Prints the public key; store it elsewhere.
 
     With --from, the key is read from a file, a variable or a command, such as a CI secret: PEM, OpenSSH or base64. With
-    ssh-agent:, the key stays in the agent; NAME is its name in `ssh-add -l`.
+    ssh-agent:, the key stays in the agent; NAME is its name in `ssh-add -l`. With sign:, COMMAND signs what it reads
+    from stdin with the key of this PUBLIC half, such as one in a PKCS#11 token.
     """
     if origin is not None and origin.startswith("ssh-agent:"):
         return click.echo(use_agent_key(origin.partition(":")[2]).public_key)
+    if origin is not None and origin.startswith("sign:"):
+        return click.echo(use_command(origin.partition(":")[2]).public_key)
     click.echo(make_key(seed=read_seed(origin) if origin else None).public_key)
 
 

@@ -417,6 +417,7 @@ class HostRun:
         self.run_id = run_id or str(uuid.uuid4())
         self._order_name = order_name or job.order.id
         self.directory = os.path.join(runs_directory(), self.run_id)
+        self._begun = time.monotonic()
         self.observed = Observed(self.run_id, job.order, job.backend.name, time.time())
         self.observed.attempts = list(earlier)
         self.observed.own_wire = not isinstance(job.backend, Backend) and job.backend.name == "native"
@@ -774,6 +775,8 @@ class HostRun:
         finally:
             await end_tasks(limit)
         observed.finished = time.time()
+        if observed.finished < observed.started:  # the clock was set back
+            observed.started = observed.finished - (time.monotonic() - self._begun)
         # On disk before anything is applied: if we are killed now, the next host has all it needs to finish.
         made = await asyncio.to_thread(make_receipt, observed)
         write_atomic(os.path.join(self.directory, PENDING), encode(made))

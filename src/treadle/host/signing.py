@@ -29,8 +29,8 @@ from treadle.io.sockets import connect
 from treadle.receipts.statement import key_id
 
 COMMAND_SECONDS = 60.0
-_IN_AGENT = b"ssh-agent:"
-"""What the key's file begins with if an ssh agent has the key; its public half follows."""
+_IN_AGENT, _BY_COMMAND = b"ssh-agent:", b"sign:"
+"""What the key's file begins with if an ssh agent has the key, or a command signs; its public half follows."""
 
 
 def key_path() -> str:
@@ -87,6 +87,36 @@ class AgentSigner(Signer):
         if not verify(self.public_key, value, data):
             raise StorageError("the ssh agent does not sign with the key of your receipts", hint="see ssh-add -l")
         return value
+
+
+class CommandSigner(Signer):
+    """Signs with a command that reads the data and writes the 64 bytes of the signature: that of a token (PKCS#11)."""
+
+    def __init__(self, public_key: str, command: str) -> None:
+        self.public_key = public_key
+        self._command = command
+
+    @property
+    def reached_if(self) -> str:
+        return f"echo x | ({self._command}) | grep -q ."
+
+    def sign(self, data: bytes) -> str:
+        done = run_program(["sh", "-c", self._command], stdin=data, timeout=COMMAND_SECONDS)
+        value = base64.b64encode(done.stdout).decode()
+        if done.code != 0 or not verify(self.public_key, value, data):
+            why = f"exits with {done.code}: {done.complaint}" if done.code else "does not sign with this key"
+            raise StorageError(f"{self._command!r} {why}", hint="it reads stdin and writes a signature of 64 bytes")
+        return value
+
+
+def use_command(given: str, path: str | None = None) -> Signer:
+    """Sign from now on with a command; before it stands the public half of its key."""
+    public, _, command = given.partition(" ")
+    _check(public, "sign:PUBLIC COMMAND")
+    signer = CommandSigner(public, command)
+    signer.sign(b"treadle" * 1000)  # some programs sign only what is short
+    _write_key(path or key_path(), _BY_COMMAND + given.encode(), signer)
+    return signer
 
 
 def _agent_socket() -> str:
@@ -172,6 +202,8 @@ def load_signer(path: str | None = None) -> Signer | None:
         return None
     if data.startswith(_IN_AGENT):
         return AgentSigner(data.removeprefix(_IN_AGENT).strip().decode())
+    if data.startswith(_BY_COMMAND):
+        return CommandSigner(*data.removeprefix(_BY_COMMAND).decode().rstrip("\n").split(" ", 1))
     try:
         seed = base64.b64decode(data.strip(), validate=True)
     except ValueError as error:
