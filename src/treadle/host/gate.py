@@ -103,7 +103,7 @@ def expected_of(user: UserRepository, gate: ReceiptGate, target: str, commit: st
 
 
 def brought_in(user: UserRepository, target: str, commit: str, facts: Mapping[str, str]) -> Iterator[str]:
-    """Merges in the request that the run did not make: they bring commits onto the branch that nobody checked."""
+    """Merges in the request that the run did not make: they bring commits onto the branch that no one checked."""
     made = facts.get("commit", "")
     known = made and user.run("cat-file", "-e", f"{made}^{{commit}}", check=False).code == 0
     range_ = [commit, f"^{target}", *([f"^{made}"] if known else [])]
