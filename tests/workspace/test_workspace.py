@@ -236,6 +236,15 @@ def test_the_directory_itself_is_watched_and_left_alone(tmp_path: Path, source: 
     assert workspace.release() is None and source.exists()
 
 
+def test_what_we_keep_in_the_persons_git_directory_is_no_act_of_the_agent(tmp_path: Path) -> None:
+    top = Path(make(tmp_path / "repo").top)
+    workspace = open_in(tmp_path, top, "pass_through")
+    for name in ("heimdall/protocol.log", "heimdalls"):
+        (top / ".git" / name).parent.mkdir(exist_ok=True)
+        (top / ".git" / name).write_text("x")
+    assert workspace.difference().hidden == (".git/heimdalls",)
+
+
 def written(workspace: Workspace, place: Path, bring: list[str] | None = None) -> set[str]:
     """The files of a result, written into a fresh directory, without those of git."""
     place.mkdir()

@@ -95,18 +95,6 @@ def test_in_a_directory_of_a_worktree_base_and_result_are_those_of_the_commits(r
         assert tree == place[f"{name}_tree"], name
 
 
-def test_our_claims_in_the_persons_git_directory_are_no_act_of_the_agent(repository: Repository) -> None:
-    model = Path(repository.top).parent / "model.toml"
-    edit = {"file_path": "a.txt", "old_string": "one", "new_string": "two"}
-    model.write_text(calls("read_file", {"file_path": "a.txt"}) + calls("edit_file", edit) + says("Done."))
-    env = {**os.environ, "TREADLE_MODEL": f"scripted:{model}"}
-    words = ("host", "run", "--task", "x", "--agent", "native", "--json", "--workspace-mode", "pass-through")
-    done = treadle(*words, cwd=repository.top, env=env)
-    seen = json.loads(done.stdout.splitlines()[-1])["usage_raw"]["treadle"]["observed"]
-    assert Path(repository.top, ".git", "heimdall").exists() and seen["hidden"] == []
-    assert [one["path"] for one in seen["files"]] == ["a.txt"]
-
-
 def test_what_we_started_is_observed_and_what_it_calls_itself_is_claimed(repository: Repository) -> None:
     found = run(repository, "echo x > new.txt")
     assert found["format"] == 2 and found["observed"]["agent"]["name"] == "native"
