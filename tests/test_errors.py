@@ -5,7 +5,7 @@ import re
 import pytest
 
 from treadle import errors
-from treadle.errors import LocalError, MissingExtra, PeerExited, ProviderError, RateLimited, RemoteError, TreadleError
+from treadle.errors import LocalError, PeerExited, RateLimited, RemoteError, TreadleError
 
 KINDS = [
     k for k in vars(errors).values() if isinstance(k, type) and issubclass(k, TreadleError) and k is not TreadleError
@@ -28,29 +28,12 @@ def test_the_envelope_has_what_every_wire_reports() -> None:
     }
 
 
-def test_a_hint_is_part_of_what_a_person_reads() -> None:
-    assert str(TreadleError("it broke", hint="turn it off")) == "it broke (turn it off)"
-    assert str(MissingExtra("a picture", "screen")).startswith("a picture needs the optional part treadle[screen] (")
-
-
 def test_an_exited_peer_is_quoted() -> None:
     error = PeerExited("the worker", 3, "boom\n", hint="again")
     assert str(error) == "the worker exited with code 3; its last words: boom (again)"
     assert (error.exit_code, error.stderr_tail) == (3, "boom\n")
     assert str(PeerExited("it", None, " \n")) == "it exited with code None"
     assert str(PeerExited("it", 1, "a" + "b" * 2000)).endswith(": " + "b" * 2000)
-
-
-def test_an_error_can_be_retryable_by_itself() -> None:
-    assert ProviderError("down", retryable=True).retryable and not RateLimited("no", retryable=False).retryable
-    assert {kind.__name__ for kind in KINDS if kind.retryable} == {"Busy", "RateLimited", "EmptyReply"}
-    assert TreadleError("x").envelope() == {"code": "error", "message": "x", "retryable": False, "details": None}
-
-
-def test_what_a_provider_failed_with_is_known() -> None:
-    error = ProviderError("down", provider="p", status=503)
-    assert (error.provider, error.status, error.patience) == ("p", 503, float("inf"))
-    assert (ProviderError("x").provider, ProviderError("x").status) == ("", None)
 
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind not in (LocalError, RemoteError)])

@@ -1,6 +1,5 @@
 """Events survive being written and read, and stay what they were."""
 
-import msgspec
 import pytest
 
 from treadle import events
@@ -33,11 +32,6 @@ def test_an_event_reads_back_as_it_was(event: events.Event) -> None:
     assert events.decode(events.encode(event)) == event
 
 
-def test_an_event_cannot_be_changed_by_its_readers() -> None:
-    with pytest.raises(AttributeError):
-        SAMPLES[0].text = "other"  # type: ignore[attr-defined]
-
-
 def test_every_event_is_one_of_the_union_and_has_a_tag_of_its_own() -> None:
     kinds = [kind for kind in vars(events).values() if isinstance(kind, type) and issubclass(kind, events.Event)]
     tags = [kind.__struct_config__.tag for kind in kinds if kind is not events.Event]
@@ -45,10 +39,6 @@ def test_every_event_is_one_of_the_union_and_has_a_tag_of_its_own() -> None:
     for kind in kinds:
         if kind is not events.Event:
             assert kind in events.AnyEvent.__args__  # type: ignore[attr-defined]
-
-
-def test_an_unknown_cost_is_not_zero_on_the_wire() -> None:
-    assert msgspec.json.decode(events.encode(Usage(model="m"))).get("cost_usd", None) is None
 
 
 def test_what_is_not_said_is_that_a_tool_worked_and_that_nothing_more_is_possible() -> None:

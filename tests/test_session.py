@@ -42,14 +42,6 @@ def test_a_value_of_another_kind_is_refused_with_its_name(wrong: dict[str, Any])
     assert name in str(refused.value) or "permission mode" in str(refused.value)
 
 
-def test_plain_options_go_to_their_groups() -> None:
-    spec = SessionSpec.of(cwd="/", resume="s1", fork=True, tools=("bash",), denied_tools=("x",), system_prompt="p")
-    assert (spec.start.resume, spec.start.fork, spec.instructions.system) == ("s1", True, "p")
-    assert (spec.tools.offered, spec.tools.denied) == (("bash",), ("x",))
-    with pytest.raises(TypeError):
-        SessionSpec.of(cwd="/", no_such_option=1)
-
-
 def test_by_default_every_step_is_asked_no_one_answers_and_nothing_is_trusted() -> None:
     spec = SessionSpec(cwd="/")
     assert (spec.mode, spec.answers, spec.trusted, spec.inherit_env, spec.looks_freely) == ("suggest",) + (False,) * 4

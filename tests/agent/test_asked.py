@@ -24,12 +24,6 @@ def test_it_says_what_is_to_be_decided_and_not_which_mode_asks(tmp_path: Path) -
     assert headline(Asked(request="r", kind="question", text="Which colour?"), root) == "Which colour?"
 
 
-def test_why_it_is_asked_is_said_where_there_is_more_than_the_mode(tmp_path: Path) -> None:
-    assert reason(permission(name="bash", command="make"), str(tmp_path)) == ""
-    assert reason(permission("a rule asks for make", command="make"), str(tmp_path)) == "a rule asks for make"
-    assert reason(Asked(request="r", kind="question", text="Which colour?"), str(tmp_path)) == ""
-
-
 def test_an_edit_is_shown_as_the_diff_it_would_make(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("one\ntwo\n")
     edit = {"file_path": "a.txt", "old_string": "two", "new_string": "2"}

@@ -37,21 +37,6 @@ async def test_what_is_new_at_head_is_in_the_bundle_and_no_program_of_the_reposi
     assert not ran.exists()
 
 
-async def test_where_nothing_is_new_or_it_is_too_much_that_is_said(
-    repository: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    base = git(repository, "rev-parse", "HEAD")
-    with pytest.raises(WorkspaceError, match="git bundle ended with"):
-        await bundle_of(str(repository), base, ())
-    git(repository, "commit", "-q", "--allow-empty", "-m", "two")
-    size = len(await bundle_of(str(repository), base, ()))
-    monkeypatch.setattr(repositories, "BUNDLE_CAP", size)
-    assert len(await bundle_of(str(repository), base, ())) == size
-    monkeypatch.setattr(repositories, "BUNDLE_CAP", 10)
-    with pytest.raises(WorkspaceError, match="more than 10 bytes"):
-        await bundle_of(str(repository), base, ())
-
-
 async def test_where_there_is_no_sandbox_no_git_runs(repository: Path, no_bubblewrap: None) -> None:
     with pytest.raises(ConfigError, match="on this machine: bubblewrap: there is no program bwrap"):
         await bundle_of(str(repository), "HEAD", ())

@@ -9,7 +9,7 @@ import pytest
 from treadle.agent import configuration as module
 from treadle.agent.configuration import Configuration
 from treadle.errors import ConfigError
-from treadle.session import Limits, Rules, SessionSpec
+from treadle.session import SessionSpec
 
 
 @pytest.fixture
@@ -21,14 +21,6 @@ def config(state_home: Path) -> Path:
 
 async def load(tmp_path: Path, environ: dict[str, str] | None = None, **spec: Any) -> Configuration:
     return await Configuration.load(SessionSpec.of(cwd=str(tmp_path), **spec), environ or {})
-
-
-async def test_rules_add_up_and_limits_are_the_specs_else_the_files(config: Path, tmp_path: Path) -> None:
-    config.write_text('[permissions]\ndeny = ["Write(.env*)"]\n[limits]\nmax_iterations = 9\nmax_tokens = 5\n')
-    configuration = await load(tmp_path, rules=Rules(allow=("Bash",)), limits=Limits(max_iterations=2))
-    assert configuration.rules == Rules(allow=("Bash",), deny=("Write(.env*)",))
-    limits = configuration.limits
-    assert (limits.max_iterations, limits.max_tokens, limits.repeats) == (2, 5, 3)
 
 
 async def test_children_see_what_is_listed_and_added_by_name_and_never_a_key(config: Path, tmp_path: Path) -> None:
@@ -51,15 +43,6 @@ async def test_a_key_command_that_gives_no_key_is_an_error(config: Path, tmp_pat
     with pytest.raises(ConfigError, match=r"key_command printed no key \(exit code \d\):") as caught:
         await load(tmp_path)
     assert ("no" in caught.value.message.split("): ")[-1]) == ("echo no" in command)
-
-
-async def test_what_an_untrusted_project_asked_for_is_named(tmp_path: Path) -> None:
-    (tmp_path / ".treadle").mkdir()
-    (tmp_path / ".treadle" / "config.toml").write_text('[permissions]\nallow = ["Bash"]\n')
-    configuration = await load(tmp_path)
-    assert configuration.rules.allow == () and "treadle trust" in configuration.notes[0]
-    trusted = await load(tmp_path, trusted=True)
-    assert trusted.rules.allow == ("Bash",) and trusted.notes == ()
 
 
 async def test_all_permissions_are_skipped_only_where_the_settings_do_not_forbid_it(
@@ -94,24 +77,6 @@ async def test_a_model_that_cannot_be_had_is_named_with_the_file_that_it_comes_f
         with pytest.raises(ConfigError) as caught:
             (await load(tmp_path, model=asked)).provider(wanted)
         assert "is set in" not in caught.value.message, "the person has just written it"
-
-
-async def test_a_short_name_stands_for_the_model_of_the_environment_or_of_the_settings(
-    config: Path, tmp_path: Path
-) -> None:
-    config.write_text('model = "chat:of-settings"\n')
-    url = {"TREADLE_BASE_URL": "http://127.0.0.1:9/v1"}
-    assert (await load(tmp_path, url)).provider("default").model == "of-settings"
-    assert (await load(tmp_path, {**url, "TREADLE_MODEL": "chat:of-env"})).provider("default").model == "of-env"
-
-
-async def test_a_whole_environment_is_passed_on_without_what_looks_like_a_secret(config: Path, tmp_path: Path) -> None:
-    config.write_text('env = ["KEPT_TOKEN"]\n')
-    environ = {"COLOUR": "red", "SOME_API_KEY": "k", "KEPT_TOKEN": "t", "GIVEN_TOKEN": "old"}
-    whole = await load(tmp_path, environ, inherit_env=True, env={"GIVEN_TOKEN": "new"})
-    assert whole.child_env == {"COLOUR": "red", "KEPT_TOKEN": "t", "GIVEN_TOKEN": "new"}
-    assert whole.withheld == ["SOME_API_KEY"]
-    assert (await load(tmp_path, environ)).withheld == []
 
 
 async def test_a_key_command_is_not_run_where_a_key_is_set_and_one_that_hangs_is_given_up(

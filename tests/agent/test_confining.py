@@ -230,13 +230,6 @@ if methods.available().method is not None:
 
 if has_bubblewrap:
 
-    async def test_what_one_command_leaves_in_tmp_the_next_one_finds_and_nobody_else(tmp_path: Path) -> None:
-        made = confining(tmp_path)
-        await sh(made.now(), "echo kept > /tmp/left-by-treadle-test", tmp_path)
-        assert (await sh(made.now(), "cat /tmp/left-by-treadle-test", tmp_path)).text == "kept\n"
-        assert not Path("/tmp/left-by-treadle-test").exists()
-        made.close()
-
     async def test_a_command_that_makes_a_protected_file_is_found_out(tmp_path: Path) -> None:
         repository(tmp_path)
         made = confining(tmp_path, deny=("Write(prot*.lock)",))
@@ -293,18 +286,6 @@ if has_bubblewrap:
         await made.finish(said.append)
         assert not os.path.exists(later.temp), "what was closed meanwhile is closed after the turn again"
 
-    async def test_what_the_sealing_has_to_say_is_told_and_the_agent_reads_it(tmp_path: Path) -> None:
-        for command in ("settle", "ready"):
-            place = repository(tmp_path / command)
-            (place / ".git" / "HEAD").write_text("nonsense\n")
-            made, said = confining(place), list[str]()
-            made.sealing.begin()
-            words = await getattr(made, command)(said.append)
-            assert len(said) == 1 and said[0].startswith(f"commands cannot commit in {place}")
-            assert words == (f"\n[{said[0]}]" if command == "settle" else None)
-            assert await made.settle(said.append) == "" and len(said) == 1
-            made.close()
-
     def test_what_commands_can_reach_is_as_asked_for_else_little_where_nobody_looks(tmp_path: Path) -> None:
         def limited(mode: Mode | None, **asked: object) -> tuple[bool, bool]:
             made = confining(tmp_path, mode, Confinement(**asked))  # type: ignore[arg-type]
@@ -347,34 +328,6 @@ if has_bubblewrap:
         await unlimited.look_up()
         assert unlimited._registries is None
         proxy._asked.cache_clear()
-
-    def test_the_limits_of_a_command_are_in_words_and_in_its_walls(tmp_path: Path) -> None:
-        before = f"by bubblewrap: writes only to {tmp_path} and a private /tmp; "
-        made = confining(tmp_path)
-        assert made.in_words() == before + "no network"
-        walls = made.for_command()
-        assert walls is not None and (walls.network, walls.hosts, walls.public) == ("off", (), ())
-        made.granted.add("a.example")
-        assert made.in_words() == before + "network only to a.example"
-        walls = made.for_command()
-        assert walls is not None and walls.hosts == walls.public == ("a.example",)
-        made.close()
-        made = confining(tmp_path, asked=Confinement(network="on", hosts=("a.b",)))
-        walls = made.for_command()
-        assert made.in_words() == before + "network open" and walls is not None and walls.network == "on"
-        made.close()
-        made = confining(tmp_path, asked=Confinement(network="off"))
-        walls = made.now()
-        assert walls is not None and walls.network == "off"
-        made.close()
-        unconfined = confining(tmp_path, "suggest")
-        assert unconfined.in_words() == "" and unconfined.for_command() is None
-
-    def test_offline_there_is_nothing_to_ask_about(tmp_path: Path) -> None:
-        assert not confining(tmp_path, asked=Confinement(use="off", network="off")).offline
-        assert confining(tmp_path, asked=Confinement(use="on", network="off")).offline
-        assert not confining(tmp_path).offline
-        assert not confining(tmp_path, asked=Confinement(use="on", network="off", hosts=("a.b",))).offline
 
 
 def test_watching_asks_the_other_watcher_too(tmp_path: Path) -> None:

@@ -8,7 +8,6 @@ from treadle.agent.context import (
     HANDED_OVER,
     HANDOFF_MARK,
     REQUEST_MARK,
-    SUMMARY_MARK,
     Context,
     estimate,
 )
@@ -21,7 +20,7 @@ from treadle.agent.messages import (
 )
 from treadle.agent.transcript import PRUNED, Transcript
 from treadle.errors import ProviderError, StorageError
-from treadle.events import ContextCompacted, ContextHandoff, ContextPruned, Event, Usage, Warned
+from treadle.events import ContextCompacted, ContextHandoff, ContextPruned, Event, Usage
 
 
 class Setting:
@@ -60,16 +59,6 @@ async def test_old_tool_results_go_first_and_the_last_part_is_protected(setting:
     assert setting.summarised == []
 
 
-async def test_at_eighty_percent_the_old_part_becomes_a_summary(setting: Setting) -> None:
-    for number in range(40):
-        setting.context.add(UserMessage(text=f"{number} " + "y" * 900), "t")
-    await setting.context.fit(setting.summarise)
-    assert isinstance(setting.events[-1], ContextCompacted)
-    assert setting.context.messages[0] == UserMessage(text=SUMMARY_MARK + "what happened")
-    assert setting.context.messages[-1] == UserMessage(text="39 " + "y" * 900)
-    assert setting.context.tokens() < 0.8 * 10_000
-
-
 @pytest.mark.parametrize("protect", range(50, 1000, 50))
 async def test_wherever_the_cut_falls_the_kept_part_begins_with_no_result(tmp_path: Path, protect: int) -> None:
     setting = Setting(tmp_path, window=10_000, protect=protect)
@@ -92,32 +81,6 @@ async def test_what_was_pruned_is_taken_off_what_the_provider_counted(setting: S
     assert pruned.tokens_after == setting.context.tokens() == 9_900 - pruned.messages_pruned * each
 
 
-async def test_pruning_that_gains_little_is_left(setting: Setting) -> None:
-    setting.tool_step(0, 1_000)
-    setting.context.add(UserMessage(text="y" * 30_000), "t")
-    await setting.context.fit(setting.summarise)
-    assert setting.events == [] and setting.context.messages[1].text == "x" * 1_000
-
-
-async def test_what_the_provider_counted_beats_the_estimate(setting: Setting) -> None:
-    setting.context.add(UserMessage(text="short"), "t")
-    setting.context.counted(Usage(input_tokens=5_000, cache_read_tokens=1_000, output_tokens=500))
-    assert setting.context.tokens() == 6_500
-    setting.context.add(UserMessage(text="a" * 400), "t")
-    assert setting.context.tokens() == 6_500 + estimate(UserMessage(text="a" * 400))
-
-
-async def test_a_summary_that_cannot_be_had_is_a_warning(setting: Setting) -> None:
-    async def fail(messages: tuple[ChatMessage, ...]) -> str:
-        raise ProviderError("down")
-
-    for number in range(40):
-        setting.context.add(UserMessage(text=f"{number} " + "y" * 900), "t")
-    await setting.context.fit(fail)
-    assert isinstance(setting.events[-1], Warned) and setting.events[-1].code == "compact_failed"
-    assert len(setting.context.messages) == 40
-
-
 async def test_a_summary_that_could_not_be_had_is_not_asked_for_at_every_step(setting: Setting) -> None:
     asked = 0
 
@@ -134,14 +97,6 @@ async def test_a_summary_that_could_not_be_had_is_not_asked_for_at_every_step(se
     setting.context.add(UserMessage(text="y" * 4_000), "t")
     await setting.context.fit(setting.summarise)
     assert isinstance(setting.events[-1], ContextCompacted)
-
-
-async def test_when_it_is_compacted_can_be_set(tmp_path: Path) -> None:
-    setting = Setting(tmp_path, window=10_000, protect=2_000, compact_at=0.3)
-    for number in range(16):
-        setting.context.add(UserMessage(text=f"{number} " + "y" * 900), "t")
-    await setting.context.fit(setting.summarise)
-    assert [type(event) for event in setting.events] == [ContextCompacted]
 
 
 async def test_a_conversation_is_handed_over_with_its_summary_and_the_last_request(setting: Setting) -> None:

@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -21,9 +20,7 @@ from treadle.agent import detached
 from treadle.agent.detached import Detached, every, find
 from treadle.agent.session import NativeSession
 from treadle.agent.tools.base import writing_freely
-from treadle.errors import LineTooLong, StorageError
-from treadle.events import AnyEvent, Event, Task, TaskChanged, TaskGroup, TaskGroupChanged, encode
-from treadle.io.files import locked
+from treadle.events import AnyEvent, Event, Task, TaskChanged, TaskGroupChanged, encode
 from treadle.io.process import table
 from treadle.io.process.registry import keeper_trees
 from treadle.session import CommandResult, Decision, Guards
@@ -152,46 +149,6 @@ async def test_whatever_ends_its_guard_ends_all_of_it(opened: Opened) -> None:
     assert "its process was told to end" in await waited(session, group.group.id, ok=False)
 
 
-async def test_treadle_ps_lists_it(opened: Opened) -> None:
-    session = await opened(SCRIPT)
-    group = await detach(session, 'a:"forever"')
-    [tree] = [tree for tree in keeper_trees() if group.directory in tree.command]
-    assert tree.running and tree.pid == group.tasks[0].pid and tree.owner != os.getpid()
-
-
-async def test_it_can_be_spoken_to_and_stopped_from_another_session(opened: Opened) -> None:
-    first = await opened(SCRIPT, mode="yolo")
-    group = await detach(first, 'a:"hold on" b:"forever"')
-    a, b = group.group.tasks
-    other = await opened(SCRIPT)
-    async with asyncio.timeout(60):
-        while "one" not in await ran(other, f"agent read {a}"):
-            await asyncio.sleep(0.01)
-    assert "hears it" in await ran(other, f"agent send {a} hurry now")
-    assert "told to stop" in await ran(other, f"agent stop {b} too slow")
-    Path(first.spec.cwd, "go").touch()
-    shown = await waited(other, group.group.id, ok=False)
-    assert f"[completed] a {a}: done at once" in shown and f"[cancelled] b {b}: too slow" in shown
-    assert "is completed" in await ran(other, f"agent send {a} more", ok=False)
-
-
-async def test_closing_removes_tasks_one_by_one_and_then_the_group(opened: Opened) -> None:
-    session = await opened(SCRIPT)
-    group = await detach(session, 'a:"count" b:"forever"')
-    a, b = group.group.tasks
-    await ran(session, f"agent close {a}")
-    shown = await ran(session, "background list")
-    assert a not in shown and b in shown
-    await ran(session, f"agent stop {b}")
-    await waited(session, group.group.id, ok=False)
-    await until(lambda: not runners())
-    await ran(session, f"background close {b}")
-    assert not os.path.exists(group.directory)
-    assert await ran(session, f"agent wait {group.group.id}", ok=False) == (
-        f"Unknown background job group: {group.group.id}"
-    )
-
-
 async def test_what_cannot_start_says_why_and_leaves_nothing(opened: Opened, tmp_path: Path) -> None:
     session = await opened(SCRIPT)
     (tmp_path / "script0.toml").write_text("this is no script")
@@ -225,15 +182,6 @@ async def test_modules_in_the_project_are_not_taken_for_ours(opened: Opened, wor
     assert "there are three" in await waited(session, group.group.id)
 
 
-async def test_permissions_go_along_and_nobody_can_be_asked(opened: Opened, work: Path) -> None:
-    call = (
-        '[[reply]]\nwhen = "go"\n[[reply.call]]\nname = "write_file"\narguments = { file_path = "x", content = "" }\n'
-    )
-    session = await opened(call + '[[reply]]\ntext = "refused"\n', mode="suggest", answers=True)
-    group = await detach(session, 'a:"go"')
-    assert "refused" in await waited(session, group.group.id) and not (work / "x").exists()
-
-
 # On disk...
 
 
@@ -248,32 +196,6 @@ def written(group: str, plan: bytes, lines: bytes = b"") -> str:
 def plan(**more: object) -> bytes:
     values = {"format": 1, "group": "group_x", "parent_session": "s", "created": 1.0, "cwd": "/", "members": []}
     return msgspec.json.encode(values | more)
-
-
-def test_what_is_damaged_or_of_a_newer_version_is_left_out_and_untouched() -> None:
-    for name, content in {"a": b"", "b": b"[]", "c": plan(format=2), "d": b"\xff{"}.items():
-        directory = written(name, content)
-        with pytest.raises(StorageError):
-            Detached(directory)
-    assert every() == [] and len(os.listdir(detached.root())) == 4
-    for name in ("a", "b", "c", "d"):
-        assert os.path.exists(os.path.join(detached.root(), name, "plan.json"))
-
-
-async def test_a_waiter_that_was_cut_off_hears_nothing_twice(opened: Opened) -> None:
-    session = await opened(SCRIPT)
-    group = await detach(session, 'a:"slowly"')
-    heard: list[Event] = []
-    stream = await group._connect()
-    assert stream is not None
-    seen = 0
-    following = asyncio.create_task(group._follow(stream, heard.append, 0))
-    await until(lambda: heard)
-    stream.close()
-    seen = await following
-    await asyncio.wait_for(group.wait(lambda event: None), 60)
-    late = group.events[seen:]
-    assert [e for e in heard if detached.is_stored(e)] + late == group.events
 
 
 MEMBERS = [{"prompt": "x", "label": name, "id": f"agent_{name}"} for name in "ab"]
@@ -300,31 +222,3 @@ async def test_what_a_killed_runner_had_not_finished_has_failed_and_what_was_clo
     assert [task.id for task in group.tasks] == ["agent_b"] and os.path.exists(directory)
     await group.close("agent_b")
     assert not os.path.exists(directory)
-
-
-def test_what_ended_long_ago_is_forgotten_and_nothing_else() -> None:
-    now, long_ago = time.time(), time.time() - detached.KEEP_SECONDS - 60
-    ended = TaskGroup(id="g", tasks=(), status="completed", wait_policy="detached", parent_session="s", created_at=1.0)
-    late = encode(TaskGroupChanged(change="completed", group=msgspec.structs.replace(ended, completed_at=now))) + b"\n"
-    written("old", plan(created=long_ago))
-    written("ended late", plan(created=long_ago), late)
-    written("young", plan(created=now - 3600))
-    alive = written("alive", plan(created=long_ago))
-    with locked(os.path.join(alive, "lock"), 0):
-        detached._forget_old()
-        assert sorted(os.listdir(detached.root())) == ["alive", "ended late", "young"]
-
-
-async def test_a_line_that_never_ends_is_not_read_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(detached, "LINE_CAP", 10)
-    pieces = [b"one\ntw", b"o\n", b"x" * 20 + b"\n", b""]
-
-    class Stream:
-        async def read(self) -> bytes:
-            return pieces.pop(0)
-
-    heard = []
-    with pytest.raises(LineTooLong):
-        async for line in detached.lines_of(Stream()):  # type: ignore[arg-type]
-            heard.append(line)
-    assert heard == [b"one", b"two"]

@@ -3,40 +3,16 @@
 import asyncio
 from pathlib import Path
 
-import pytest
-
 from tests.agent.conftest import Opened
-from tests.agent.test_detached import SCRIPT, detach, nothing_left, waited
-from tests.streams import pair
+from tests.agent.test_detached import SCRIPT, detach, waited
 from treadle.agent.detached import control
 from treadle.agent.detached_runner import FOLLOWER_ROOM, GroupRecord
-from treadle.events import Task, TaskChanged, decode
+from treadle.events import TaskChanged
 from treadle.io.streams import FdStream, connect_unix, listen_unix
-
-__all__ = ["nothing_left"]
-
-
-def snapshot(number: int) -> TaskChanged:
-    task = Task(id="a", kind="agent", label=str(number), status="running")
-    return TaskChanged(change="updated", task_id="a", task=task)
 
 
 def piece(text: str) -> TaskChanged:
     return TaskChanged(change="text", task_id="a", data={"delta": text})
-
-
-async def test_a_disk_that_is_full_does_not_end_the_work(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "events.jsonl").symlink_to("/dev/full")
-    record = GroupRecord(str(tmp_path))
-    there, here = pair()
-    following = asyncio.create_task(record.follow(there, 0))
-    await asyncio.sleep(0)
-    record.add(snapshot(1))
-    assert "No space left" in capsys.readouterr().err
-    record.add(snapshot(2))
-    record.end()
-    await asyncio.wait_for(following, 60)
-    assert [decode(line) for line in (await here.read()).splitlines()] == [snapshot(1), snapshot(2)]
 
 
 async def test_a_follower_that_stalls_is_let_go_and_holds_nobody_back(tmp_path: Path) -> None:

@@ -10,8 +10,7 @@ import pytest
 from tests.agent.hooked import ENV, LS, judging, verdict
 from tests.waiting import until
 from treadle.agent.hooks import EventHooks
-from treadle.events import CommandRun, FileChanged
-from treadle.session import HookVerdict, Use
+from treadle.session import HookVerdict
 from treadle.settings.claude import parse
 
 
@@ -26,42 +25,12 @@ async def test_they_are_asked_beside_those_of_a_host_for_the_tools_that_they_nam
     assert not (tmp_path / "edited").exists()
 
 
-async def test_a_hook_that_runs_once_is_gone_afterwards(tmp_path: Path) -> None:
-    hooks = judging(tmp_path, {"command": "echo no >&2; exit 2", "once": True})
-    assert [await verdict(hooks), await verdict(hooks)] == ["no", None]
-
-
 async def test_a_hook_in_the_background_is_not_waited_for_and_ends_with_the_session(tmp_path: Path) -> None:
     hooks = judging(tmp_path, {"command": "echo $$ > pid; exec sleep 1000", "async": True})
     assert await verdict(hooks) is None
     await until(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text().endswith("\n"))
     await hooks.ended("other")
     assert not os.path.exists(f"/proc/{(tmp_path / 'pid').read_text().strip()}")
-
-
-async def test_after_a_call_a_hook_is_told_what_it_did_in_claudes_shape_and_how_long_it_took(tmp_path: Path) -> None:
-    hooks = judging(tmp_path, {"command": "cat > told.json"}, "PostToolUse")
-    told = tmp_path / "told.json"
-    after = hooks.program().post_tool
-    assert after is not None
-    ran = CommandRun(command="ls", exit_code=0, output="a\n", call="c1")
-    await after(Use(tool="bash", args={"command": "ls"}, kind="execute", duration_ms=7, did=(ran,)), "a\n", True)
-    found = json.loads(told.read_text())
-    assert (found["tool_response"]["stdout"], found["duration_ms"]) == ("a", 7)
-    made = FileChanged(path=str(tmp_path / "n"), change="added", call="c2")
-    given = {"file_path": str(tmp_path / "n"), "content": "x"}
-    await after(Use(tool="write_file", args=given, kind="write", did=(made,)), "written", True)
-    assert json.loads(told.read_text())["tool_response"]["filePath"] == str(tmp_path / "n")
-
-
-async def test_all_calls_of_a_reply_are_told_together_by_claudes_names(tmp_path: Path) -> None:
-    entry = {"command": """cat > told.json; echo '{"hookSpecificOutput": {"additionalContext": "mind the gap"}}'"""}
-    event = judging(tmp_path, entry, "PostToolBatch").program().event
-    assert event is not None
-    call = {"tool_name": "bash", "tool_input": '{"command": "ls"}', "tool_use_id": "c1", "tool_response": "a"}
-    assert await event("PostToolBatch", {"tool_calls": [call]}) == HookVerdict(context="mind the gap")
-    [told] = json.loads((tmp_path / "told.json").read_text())["tool_calls"]
-    assert told == {**call, "tool_name": "Bash", "tool_input": {"command": "ls"}}
 
 
 @pytest.mark.parametrize("event", ["UserPromptExpansion", "PreModelSwitch"])
@@ -191,15 +160,3 @@ async def test_a_denied_question_can_end_the_turn_and_a_hook_that_fails_denies_i
     assert broken is not None
     said = await broken("PermissionRequest", {"tool_name": "bash"})
     assert said is not None and said.decision == "deny" and said.reason.startswith("a hook could not be asked: ")
-
-
-async def test_a_matcher_of_another_event_is_compared_with_what_it_is_about(tmp_path: Path) -> None:
-    read = parse({"hooks": {"PreCompact": [{"matcher": "auto", "hooks": [{"command": "cat > told.json"}]}]}}, "x", "/")
-    facts = {"permission_mode": "plan", "session_id": "s"}
-    event = EventHooks(str(tmp_path), read.hooks, env=ENV, described=lambda: dict(facts)).program().event
-    assert event is not None
-    await event("PreCompact", {"trigger": "manual"})
-    assert not (tmp_path / "told.json").exists()
-    await event("PreCompact", {"trigger": "auto"})
-    found = json.loads((tmp_path / "told.json").read_text())
-    assert (found["session_id"], found["cwd"], "permission_mode" in found) == ("s", str(tmp_path), False)

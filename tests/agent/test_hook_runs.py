@@ -51,12 +51,6 @@ async def test_what_cannot_be_asked_blocks(tmp_path: Path) -> None:
         await answer(tmp_path / "gone", "true")
 
 
-async def test_with_args_a_program_is_started_without_a_shell(tmp_path: Path) -> None:
-    entry = {"command": "/usr/bin/touch", "args": ["a $(b)", "${CLAUDE_PROJECT_DIR}/c"]}
-    await verdict(judging(tmp_path, entry))
-    assert {path.name for path in tmp_path.iterdir()} == {"a $(b)", "c"}
-
-
 @pytest.mark.parametrize(("command", "blocked"), [("git push -f", True), ("ls && git push", True), ("ls", False)])
 async def test_a_condition_is_a_permission_rule(tmp_path: Path, command: str, blocked: bool) -> None:
     hooks = judging(tmp_path, {"command": "echo no >&2; exit 2", "if": "Bash(git push *)"})
@@ -67,28 +61,6 @@ async def test_a_condition_is_a_permission_rule(tmp_path: Path, command: str, bl
 async def test_a_hook_whose_failure_must_block_blocks(tmp_path: Path) -> None:
     said = await verdict(judging(tmp_path, {"command": "exit 1", "onFailure": "block"}))
     assert "failed with exit code 1" in said
-
-
-@pytest.mark.parametrize(
-    ("answer", "blocked"),
-    [
-        ('{"ok": true, "reason": "fine"}', None),
-        ('```json\n{"ok": false, "reason": "not so"}\n```', "not so"),
-        ("well", "got neither yes nor no"),
-    ],
-)
-async def test_a_question_to_a_model_decides(tmp_path: Path, answer: str, blocked: str | None) -> None:
-    asked: list[tuple[str, str]] = []
-
-    async def judge(instructions: str, question: str, model: str) -> str:
-        asked.append((question, model))
-        return answer
-
-    entry = {"type": "prompt", "prompt": "is it fine? $ARGUMENTS", "model": "haiku"}
-    said = await verdict(judging(tmp_path, entry, judge=judge))
-    assert said is None if blocked is None else blocked in said
-    [(question, model)] = asked
-    assert question.startswith('is it fine? {"cwd"') and '"command":"ls"' in question and model == "haiku"
 
 
 class Service:

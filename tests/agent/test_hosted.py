@@ -11,12 +11,10 @@ from tests.agent.checkouts import checkout, git
 from tests.agent.conftest import Opened
 from tests.agent.opened import DELEGATE_WRITE, SAY, WRITE, of, turn
 from tests.scripts import calls, says
-from treadle.agent.native import NativeAgent
 from treadle.agent.stored_sessions import list_sessions
-from treadle.errors import Denied, TreadleError
+from treadle.errors import Denied
 from treadle.events import (
     Asked,
-    FileChanged,
     ToolDenied,
     ToolEnded,
     ToolStarted,
@@ -24,7 +22,6 @@ from treadle.events import (
     TurnStarted,
     Warned,
 )
-from treadle.io import paths
 from treadle.io.sandbox import methods
 from treadle.session import (
     Answer,
@@ -35,7 +32,6 @@ from treadle.session import (
     Prompt,
     Reasoning,
     Rules,
-    SessionSpec,
 )
 from treadle.sessions.served import run_turn
 from treadle.settings import config
@@ -50,20 +46,6 @@ async def test_with_nobody_to_ask_an_ask_is_a_denial_that_says_so(opened: Opened
     assert events[-1].text == "done"
 
 
-async def test_a_person_can_allow_once(opened: Opened) -> None:
-    session = await opened(WRITE + WRITE + SAY, answers=True)
-    events = await turn(session, answer=Answer(decision="allow", by="ada"))
-    asked = of(events, Asked)[0]
-    assert asked.kind == "permission" and asked.name == "write_file" and asked.paths[0].endswith("made.txt")
-    assert len(of(events, Asked)) == 2 and of(events, FileChanged)[0].change == "added"
-
-
-async def test_allowed_for_the_session_is_not_asked_again(opened: Opened) -> None:
-    session = await opened(WRITE + WRITE + SAY, answers=True)
-    events = await turn(session, answer=Answer(decision="allow", scope="session"))
-    assert len(of(events, Asked)) == 1 and len(of(events, ToolEnded)) == 2
-
-
 async def test_allowed_always_is_a_rule_in_the_persons_own_settings(opened: Opened) -> None:
     session = await opened(WRITE + WRITE + SAY, answers=True)
     events = await turn(session, answer=Answer(decision="allow", scope="always"))
@@ -72,13 +54,6 @@ async def test_allowed_always_is_a_rule_in_the_persons_own_settings(opened: Open
     assert config.load(session.spec.cwd, {}).settings.permissions.allow == (rule,)
     later = await opened(WRITE + SAY)
     assert of(await turn(later), ToolDenied) == []
-
-
-async def test_a_person_can_refuse_and_say_why(opened: Opened) -> None:
-    session = await opened(WRITE + SAY, answers=True)
-    events = await turn(session, answer=Answer(decision="deny", text="put it in docs/"))
-    [denied] = of(events, ToolDenied)
-    assert denied.reason == "put it in docs/" and denied.by == "person"
 
 
 async def test_a_person_can_change_what_is_done_but_not_past_a_deny_rule(opened: Opened) -> None:
@@ -93,14 +68,6 @@ async def test_a_person_can_change_what_is_done_but_not_past_a_deny_rule(opened:
     assert of(events, ToolStarted)[0].args["file_path"] == "other.txt"
     assert os.listdir(session.spec.cwd) == ["other.txt"]
     assert len(of(events, ToolDenied)) == 1
-
-
-async def test_what_a_person_allowed_a_subagent_for_the_session_is_allowed_for_the_session(opened: Opened) -> None:
-    session = await opened(DELEGATE_WRITE + WRITE, answers=True)
-    events = await turn(session, answer=Answer(decision="allow", scope="session"))
-    asked = [event for event in of(events, Asked) if event.kind == "permission" and event.name == "write_file"]
-    assert [event.parent for event in asked] == ["agent_1"]
-    assert ("write_file", asked[0].paths[0]) in session.permissions.remembered
 
 
 async def test_what_a_person_allowed_for_the_session_is_allowed_to_subagents_too(opened: Opened) -> None:
@@ -175,38 +142,6 @@ async def test_a_hook_may_be_against_a_command_of_the_project(opened: Opened, wo
     assert heard.of("UserPromptExpansion")[1]["prompt"] == "/fix"
 
 
-async def test_hooks_are_told_once_which_instructions_are_read(opened: Opened, work: Path) -> None:
-    (work / ".git").mkdir()
-    (work / "AGENTS.md").write_text("See @more.local.md and @docs.md")
-    (work / "more.local.md").write_text("more")
-    (work / "docs.md").write_text("docs")
-    own = Path(paths.config_file()).parent / "AGENTS.md"
-    own.parent.mkdir(exist_ok=True)
-    own.write_text("mine")
-    heard = Heard()
-    session = await opened(SAY + SAY, program=heard.program)
-    await turn(session)
-    await turn(session)
-    assert [(one["file_path"], one["memory_type"], one["load_reason"]) for one in heard.of("InstructionsLoaded")] == [
-        (str(own), "User", "session_start"),
-        (str(work / "AGENTS.md"), "Project", "session_start"),
-        (str(work / "more.local.md"), "Local", "include"),
-        (str(work / "docs.md"), "Project", "include"),
-    ]
-
-
-async def test_a_hooks_question_is_answered_by_the_small_model_or_by_the_one_that_it_names(
-    opened: Opened, tmp_path: Path
-) -> None:
-    session = await opened(says("weak", system="judge", when="fine\\?"))
-    (tmp_path / "other.toml").write_text('model = "other"\n' + says("one") + says("two"))
-    assert await session.judge("judge", "fine?", "") == "weak"
-    assert await session.judge("judge", "fine?", f"scripted:{tmp_path}/other.toml") == "one"
-    assert await session.judge("judge", "fine?", "other") == "two", "the same one goes on"
-    with pytest.raises(TreadleError):
-        await session.judge("judge", "fine?", "scripted:/nowhere")
-
-
 async def test_a_turn_is_stopped_with_its_reason_and_without_one_nothing_is(opened: Opened) -> None:
     session = await opened(says("late", delay=60))
     await session.stop_turn("nothing runs")
@@ -221,19 +156,6 @@ async def test_a_turn_is_stopped_with_its_reason_and_without_one_nothing_is(open
                 break
     assert isinstance(event, TurnEnded) and event.outcome == "interrupted"
     events.close()
-
-
-async def test_variables_that_look_like_secrets_are_named_once_when_a_command_runs(tmp_path: Path, work: Path) -> None:
-    script = tmp_path / "s.toml"
-    script.write_text(calls("glob", {"pattern": "x"}) + calls("bash", {"command": "true"}) * 2 + SAY)
-    spec = SessionSpec.of(cwd=str(work), model=f"scripted:{script}", mode="yolo", inherit_env=True)
-    session = await NativeAgent({"SOME_API_KEY": "k", "PATH": "/usr/bin:/bin"}).open(spec)
-    warned = [event for event in of(await turn(session), Warned) if event.code == "environment"]
-    await session.close()
-    hint = "name one in `env` of the settings to pass it on"
-    assert [event.message for event in warned] == [
-        f"commands do not see what looks like a secret: SOME_API_KEY ({hint})"
-    ]
 
 
 async def test_a_host_may_read_only_what_no_rule_hides_whatever_link_leads_there(opened: Opened, work: Path) -> None:

@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.agent.pixels import gif, jpeg, png, webp
-from tests.agent.tools.workspace import Workspace
 from treadle.agent.messages import Image, ToolResult, UserMessage
 from treadle.agent.native import NativeAgent
 from treadle.agent.providers.script import ErrorLine, Fault, parse
@@ -21,7 +20,7 @@ from treadle.agent.tools import images
 from treadle.agent.tools.images import LARGEST, MOST, NOT_SHOWN, chosen, look
 from treadle.errors import ToolError, Unsupported
 from treadle.events import AnyEvent, ToolEnded, TurnEnded, Warned
-from treadle.session import OwnProgram, OwnTool, SessionSpec, ShownResult
+from treadle.session import SessionSpec
 from treadle.sessions.served import run_turn
 from treadle.sessions.session import BaseSession
 from treadle.testing.server import ModelServer
@@ -91,39 +90,6 @@ async def test_an_image_that_a_tool_read_reaches_the_model_in_its_services_form(
         assert sent(server) == [("image/png", png())]
 
 
-async def test_results_of_one_reply_stay_together_for_chat_and_images_follow_them(tmp_path: Path) -> None:
-    (tmp_path / "a.png").write_bytes(png())
-    two = READ + READ.removeprefix("[[reply]]\n").replace("a.png", "b.txt")
-    async with conversing(tmp_path, two + SAY, "chat") as (session, server):
-        await turn(session)
-        said = server.asked[-1].body["messages"]
-        assert [message["role"] for message in said] == ["system", "user", "assistant", "tool", "tool", "user"]
-        assert said[-1]["content"][0] == {"type": "text", "text": "[shown by read_file]"}
-
-
-@pytest.mark.parametrize("wire", WIRES)
-async def test_images_come_with_a_prompt_and_by_mention(tmp_path: Path, wire: str) -> None:
-    (tmp_path / "b.gif").write_bytes(gif())
-    async with conversing(tmp_path, SAY, wire) as (session, server):
-        await turn(session, "compare with @b.gif", images=(jpeg(),))
-        assert sent(server) == [("image/jpeg", jpeg()), ("image/gif", gif())]
-        await turn(session, "", images=(png(),))
-        assert len(sent(server)) == 3
-
-
-async def test_a_tool_of_the_program_shows_images(tmp_path: Path) -> None:
-    async def camera(arguments: dict[str, Any]) -> ShownResult:
-        return ShownResult(text="click", images=(png(), b"?"))
-
-    tool = OwnTool(
-        name="camera", description="Takes a picture.", parameters={"type": "object"}, call=camera, kind="read"
-    )
-    script = '[[reply]]\n[[reply.call]]\nname = "camera"\n' + SAY
-    async with conversing(tmp_path, script, program=OwnProgram(tools=(tool,))) as (session, server):
-        await turn(session)
-        assert sent(server) == [("image/png", png())] and "image 2 is not a PNG" in words(server)
-
-
 @pytest.mark.parametrize("status", [400, 404, 500])
 async def test_a_model_that_takes_no_images_is_told_so_and_the_turn_goes_on(tmp_path: Path, status: int) -> None:
     (tmp_path / "a.png").write_bytes(png())
@@ -134,29 +100,6 @@ async def test_a_model_that_takes_no_images_is_told_so_and_the_turn_goes_on(tmp_
         assert isinstance(ended, TurnEnded) and ended.text == "seen"
         assert [event.code for event in events if isinstance(event, Warned)] == ["image_refused"]
         assert len(server.asked) == 3 and sent(server) == [] and NOT_SHOWN in words(server)
-
-
-async def test_another_refusal_is_not_taken_for_one_of_images(tmp_path: Path) -> None:
-    (tmp_path / "a.png").write_bytes(png())
-    refusal = ErrorLine(status=400, message="unknown parameter")
-    async with conversing(tmp_path, READ + SAY, faults=(None, refusal)) as (session, server):
-        ended = (await turn(session))[-1]
-        assert isinstance(ended, TurnEnded) and ended.outcome == "failed" and len(server.asked) == 2
-
-
-async def test_a_fork_and_a_resumed_session_still_show_them(tmp_path: Path) -> None:
-    (tmp_path / "a.png").write_bytes(png())
-    async with conversing(tmp_path, READ + SAY) as (session, _):
-        await turn(session)
-        first = session.id
-    async with conversing(tmp_path, SAY, resume=first, fork=True) as (fork, server):
-        await turn(fork)
-        assert sent(server) == [("image/png", png())] and fork.id != first
-    async with conversing(tmp_path, SAY, resume=first) as (session, server):
-        for kept in Path(session.transcript.directory, "images").iterdir():
-            kept.unlink()
-        await turn(session)
-        assert sent(server) == [] and NOT_SHOWN in words(server)
 
 
 async def test_an_agent_that_has_no_eyes_refuses_the_prompt() -> None:
@@ -172,14 +115,6 @@ async def test_what_is_no_image_fails_the_turn_and_the_model_is_not_asked(tmp_pa
         assert isinstance(ended, TurnEnded) and ended.outcome == "failed" and server.asked == []
         assert ended.error is not None and "image 2 is not a PNG" in ended.error.message
         assert (await turn(session, "and now"))[-1].text == "seen"  # type: ignore[union-attr]
-
-
-def test_what_is_looked_at() -> None:
-    assert look(png(), "x") == ("image/png", 3, 2)
-    assert look(jpeg(), "x") == ("image/jpeg", 3, 2)
-    assert look(gif(), "x") == ("image/gif", 3, 2)
-    for kind in (b"VP8X", b"VP8L", b"VP8 "):
-        assert look(webp(kind=kind), "x") == ("image/webp", 3, 2)
 
 
 @pytest.mark.parametrize(
@@ -224,10 +159,3 @@ def test_a_request_has_the_newest_images_and_old_ones_go_several_at_a_time() -> 
         ]
     large = [named(number, images.MOST_BYTES // 2) for number in range(3)]
     assert [image.name for image in chosen([UserMessage(text="x"), *large])] == ["1", "2"]
-
-
-async def test_no_more_are_shown_at_a_time_than_a_request_may_have(tmp_path: Path) -> None:
-    (tmp_path / "work").mkdir()
-    workspace = Workspace(tmp_path / "work", keep_image=lambda data, suffix: "kept")
-    told = list(images.shown_in_words([png()] * (MOST + 1), workspace.context))
-    assert len(workspace.context.images) == MOST and "too many" in told[-1]

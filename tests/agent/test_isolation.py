@@ -10,11 +10,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from tests.agent.checkouts import Working
 from tests.agent.repository import git, make_repository
 from tests.conftest import need
 from tests.safety.own_git import SETS, canaries, script
-from treadle.errors import WorkspaceError
 from treadle.io.paths import state_dir
 from treadle.io.sandbox import methods
 from treadle.sandboxed.repositories import isolated, take_over
@@ -71,14 +69,6 @@ async def test_its_own_commits_are_on_the_branch_below_what_it_left_uncommitted(
     else:
         assert "its own commits are only in" in place.problems[0] and said == ["x: what a subagent left", "first"]
     assert place.exists and git(repository, "diff", "--stat", "main", place.branch).count("|") == 2
-
-
-async def test_a_branch_with_no_change_of_files_still_has_its_commits(repository: Path) -> None:
-    async with isolated(str(repository), "x") as place:
-        git(place.cwd, "commit", "-q", "--allow-empty", "-m", "nothing")
-    assert place.exists
-    if methods.available().method == "bubblewrap":
-        assert git(repository, "log", "--format=%s", place.branch).split() == ["nothing", "first"]
 
 
 async def test_a_commit_of_a_forged_object_is_not_believed_and_that_is_said(repository: Path) -> None:
@@ -144,30 +134,6 @@ async def test_interrupted_while_it_is_made_it_is_taken_away_again(repository: P
     assert places() == [] and branches(repository) == ["main"]
 
 
-async def test_interrupted_while_it_cannot_be_made_it_is_interrupted(tmp_path: Path) -> None:
-    async def use() -> None:
-        async with isolated(str(tmp_path), "x"):
-            pytest.fail("there is no repository")
-
-    task = asyncio.create_task(use())
-    await asyncio.sleep(0)
-    task.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await task
-
-
-async def test_where_there_is_no_repository_or_no_commit_it_says_what_to_do(tmp_path: Path) -> None:
-    need("git")
-    with pytest.raises(WorkspaceError, match="not in a git repository"):
-        async with isolated(str(tmp_path), "x"):
-            pass
-    git(tmp_path, "init", "-q")
-    with pytest.raises(WorkspaceError, match="commit something first"):
-        async with isolated(str(tmp_path), "x"):
-            pass
-    assert places() == []
-
-
 async def test_what_a_task_left_that_had_not_begun_is_removed_and_what_cannot_be_read_is_told(
     repository: Path,
 ) -> None:
@@ -217,15 +183,3 @@ async def test_the_work_of_a_task_that_was_killed_becomes_a_branch_and_is_told_o
         assert said.startswith(f"a task was killed before it ended: its work is now the branch {branch}, and in ")
         assert git(repository, "show", f"{branch}:new.txt") == "left" and len(places()) == 2
         assert Path(living.cwd).exists() and await take_over(str(repository)) == []
-
-
-async def test_a_session_tells_what_a_killed_task_has_left(repository: Path) -> None:
-    if methods.available().method is None:
-        pytest.skip("nothing to confine with")
-    killed(repository, "new.txt")
-    agent = Working(repository)
-    try:
-        await agent.run("true")
-        assert len(agent.said) == 1 and "a task was killed" in agent.said[0]
-    finally:
-        agent.confining.close()

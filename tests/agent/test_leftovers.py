@@ -1,6 +1,5 @@
 """A session that is killed with its commits not yet taken over loses none of them, and leaves no lock."""
 
-import asyncio
 import os
 import signal
 import subprocess
@@ -12,11 +11,9 @@ import pytest
 from tests.agent.checkouts import Working, checkout, git
 from treadle.cli import doctor
 from treadle.errors import Busy
-from treadle.io.files import locked
 from treadle.io.paths import state_dir
 from treadle.io.sandbox import methods
 from treadle.sandboxed import repositories
-from treadle.workspace.in_place import OWNED
 
 pytestmark = pytest.mark.skipif(methods.available().method != "bubblewrap", reason="needs bubblewrap")
 KILLED = """
@@ -94,15 +91,6 @@ async def test_its_commits_are_a_branch_when_the_next_session_begins(top: Path) 
     assert kept() == [] and git(top, "for-each-ref", "--format=%(objecttype)", "refs/treadle") == "tag"
 
 
-async def test_one_that_left_nothing_new_is_removed_without_a_word(top: Path) -> None:
-    killed(top, "git status")
-    assert git(top, "for-each-ref", "refs/treadle") != ""
-    agent = Working(top)
-    await agent.ok("true")
-    agent.confining.close()
-    assert agent.said == [] and kept() == [] and git(top, "for-each-ref", "refs/treadle") == ""
-
-
 @pytest.mark.slow
 async def test_a_lock_that_it_left_on_the_index_is_taken_away_and_anothers_is_not(top: Path) -> None:
     killed(top, "true", "locked")
@@ -161,44 +149,6 @@ async def test_what_the_user_has_rewritten_since_is_not_taken_for_the_agents(top
     assert agent.said == [] and git(top, "branch", "--format=%(refname:short)") == "main"
 
 
-async def test_a_session_that_lives_is_left_alone(top: Path) -> None:
-    one, other = Working(top, session="one"), Working(top, session="other")
-    await one.ok("true")
-    await other.ok("true")
-    assert repositories.find() == [] and len(kept()) == 2
-    one.confining.close()
-    other.confining.close()
-    assert kept() == []
-
-
-async def test_what_another_session_takes_over_just_now_is_left_to_it(top: Path) -> None:
-    killed(top, "git commit -q --allow-empty -m two")
-    [left] = repositories.find()
-    adopting = repositories.adopt(str(top))
-    found = adopting.send(None)  # it goes on when a thread has found what is left
-    await asyncio.wait([found])
-    with locked(os.path.join(left.home, OWNED), 0), pytest.raises(StopIteration) as ended:
-        adopting.send(None)
-    assert ended.value.value == [] and git(top, "branch", "--list", "treadle/*") == ""
-    [note] = await repositories.adopt(str(top))
-    assert "treadle/killed" in note and kept() == []
-
-
-async def test_an_unfinished_merge_stays_where_it_is(top: Path) -> None:
-    killed(
-        top,
-        "git switch -qc a; echo a > file.txt; git commit -qam a; git switch -q main; echo b > file.txt;"
-        " git commit -qam b; git merge a",
-    )
-    agent = Working(top)
-    await agent.ok("true")
-    [left] = repositories.find()
-    assert (
-        repositories.unfinished(left) == ["MERGE_HEAD"] and len(git(top, "branch", "--list", "treadle/*").split()) == 2
-    )
-    agent.confining.close()
-
-
 @pytest.mark.slow
 async def test_what_a_killed_session_made_git_run_is_run_only_inside(top: Path, tmp_path: Path) -> None:
     canary = tmp_path / "canary"
@@ -212,12 +162,6 @@ async def test_what_a_killed_session_made_git_run_is_run_only_inside(top: Path, 
     await agent.ok("true")
     assert "treadle/killed-" in agent.said[0] and not canary.exists()
     agent.confining.close()
-
-
-async def test_refs_that_are_a_link_lead_nowhere(top: Path) -> None:
-    killed(top, "git commit -q --allow-empty -m two; mv .git/refs .git/r; ln -s / .git/refs")
-    [left] = repositories.find()
-    assert repositories._ids(left.private) <= {git(top, "rev-parse", "HEAD")}
 
 
 MERGING = (
@@ -253,17 +197,6 @@ async def test_a_person_takes_over_an_unfinished_merge_and_ends_it_with_their_ow
     git(top, "commit", "-q", "--no-edit")
     assert git(top, "log", "-1", "--format=%s %P").split()[:3] == ["Merge", "branch", "'a'"]
     assert git(top, "fsck", "--strict", "--no-dangling") == "" and git(top, "status", "--porcelain") == ""
-
-
-@pytest.mark.slow
-async def test_a_killed_sessions_merge_is_taken_over_too(top: Path) -> None:
-    killed(top, MERGING)
-    agent = Working(top, session="next")
-    await agent.ok("true")
-    assert "`treadle git adopt killed` takes it over" in agent.said[-1]
-    agent.confining.close()
-    [left] = repositories.find()
-    assert (await repositories.hand_over(left))[1] and git(top, "status", "--porcelain") == "UU file.txt"
 
 
 @pytest.mark.parametrize("act", ["commit", "stage", "merge"])

@@ -11,8 +11,8 @@ import pytest
 from tests.scripts import calls, reply, says
 from tests.waiting import until
 from treadle.agent.context import Context
-from treadle.agent.loop import PARALLEL_READS, Parts, Repeats, TurnBudget, TurnLoop
-from treadle.agent.messages import AssistantMessage, ModelRequest, ReplyItem, ToolResult, UserMessage
+from treadle.agent.loop import Parts, Repeats, TurnBudget, TurnLoop
+from treadle.agent.messages import AssistantMessage, ToolResult, UserMessage
 from treadle.agent.providers.script import ScriptedProvider, parse
 from treadle.agent.toolbox import Registry, builtin
 from treadle.agent.tools.base import AnyTool, ToolContext, writing_freely
@@ -22,16 +22,11 @@ from treadle.errors import (
     Denied,
     EmptyReply,
     MaxIterations,
-    ProviderError,
-    TimedOut,
-    ToolError,
 )
 from treadle.events import (
     ContextCompacted,
     ContextHandoff,
     Event,
-    Message,
-    Retrying,
     TextDelta,
     ToolDenied,
     ToolEnded,
@@ -190,14 +185,6 @@ def calling(*names: str, tag: str = "") -> str:
 DONE = '[[reply]]\ntext = "all done"\nusage = { input = 10, output = 5 }\n'
 
 
-async def test_an_answer_without_tools_ends_the_turn(tmp_path: Path) -> None:
-    run = Run(tmp_path, DONE)
-    ended = await run.go()
-    assert (ended.outcome, ended.text, ended.iterations, ended.stop_reason) == ("completed", "all done", 1, "stop")
-    assert "".join(delta.text for delta in run.of(TextDelta)) == "all done" == run.of(Message)[0].text
-    assert run.history == [UserMessage(text="go"), AssistantMessage(text="all done", model="scripted")]
-
-
 async def test_tools_run_and_their_results_go_back_to_the_model(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("hello")
     script = calls("read_file", {"file_path": "a.txt"}) + says("it says hello", when="hello")
@@ -223,26 +210,6 @@ async def test_neighbouring_reads_run_at_once_and_results_keep_their_order(tmp_p
     assert [result.text for result in run.history[2:5]] == [result.call for result in run.history[2:5]]
 
 
-async def test_no_more_reads_run_at_once_than_is_good(tmp_path: Path) -> None:
-    at_work, most = 0, 0
-    full = asyncio.Event()
-
-    async def look(args: NoArgs, context: ToolContext) -> str:
-        nonlocal at_work, most
-        at_work += 1
-        most = max(most, at_work)
-        if at_work >= PARALLEL_READS:
-            full.set()
-        await asyncio.wait_for(full.wait(), 60)
-        await asyncio.sleep(0)
-        at_work -= 1
-        return "ok"
-
-    run = Run(tmp_path, calling(*["look"] * 3 * PARALLEL_READS) + DONE, TestTool("look", "read", look))
-    await run.go()
-    assert most == PARALLEL_READS
-
-
 async def test_calls_that_change_things_run_one_after_the_other(tmp_path: Path) -> None:
     at_work = 0
 
@@ -257,35 +224,6 @@ async def test_calls_that_change_things_run_one_after_the_other(tmp_path: Path) 
     run = Run(tmp_path, calling("change", "change", "change") + DONE, TestTool("change", "write", alone))
     await run.go()
     assert all(event.ok for event in run.of(ToolEnded)) and len(run.of(ToolEnded)) == 3
-
-
-async def test_calls_with_the_same_id_or_none_are_told_apart(tmp_path: Path) -> None:
-    async def work(args: NoArgs, context: ToolContext) -> str:
-        return context.call
-
-    call = '[[reply.call]]\nname = "work"\nid = "{}"\n'
-    script = "[[reply]]\n" + call.format("same") * 2 + call.format("") + "[[reply]]\n" + call.format("same") + DONE
-    run = Run(tmp_path, script, TestTool("work", "read", work))
-    await run.go()
-    results = [message for message in run.history if isinstance(message, ToolResult)]
-    assert len({result.call for result in results}) == 4 and all(result.text == result.call for result in results)
-
-
-async def test_a_failing_tool_is_a_result_for_the_model_and_not_the_end(tmp_path: Path) -> None:
-    async def fail(args: NoArgs, context: ToolContext) -> str:
-        raise ToolError("it broke", hint="try another way")
-
-    async def burst(args: NoArgs, context: ToolContext) -> str:
-        raise ZeroDivisionError("a bug")
-
-    run = Run(
-        tmp_path, calling("fail", "burst") + DONE, TestTool("fail", "read", fail), TestTool("burst", "write", burst)
-    )
-    assert (await run.go()).outcome == "completed"
-    failed, bug = run.history[2:4]
-    assert failed.text == "Error: it broke (try another way)" and not failed.ok
-    assert "this tool has a bug: ZeroDivisionError" in bug.text
-    assert run.of(Warned)[0].code == "tool_bug"
 
 
 async def test_an_unknown_tool_and_malformed_arguments_are_explained_to_the_model(tmp_path: Path) -> None:
@@ -327,26 +265,6 @@ async def test_a_hook_can_block_a_tool_and_add_to_its_result(tmp_path: Path) -> 
     assert run.history[4].text == "worked\nchecked"
 
 
-async def test_an_empty_reply_is_asked_for_once_more_and_leaves_no_trace_in_the_history(tmp_path: Path) -> None:
-    run = Run(tmp_path, '[[reply]]\ntext = ""\n' + DONE)
-    ended = await run.go()
-    assert ended.text == "all done" and ended.iterations == 2
-    assert [type(message) for message in run.history] == [UserMessage, AssistantMessage]
-
-
-async def test_a_reply_that_breaks_off_where_trying_again_cannot_help_fails(tmp_path: Path) -> None:
-    class Breaking(ScriptedProvider):
-        async def stream(self, request: ModelRequest) -> AsyncGenerator[ReplyItem, None]:
-            yield TextDelta(text="half of")
-            raise ProviderError("the account was closed", retryable=False)
-
-    run = Run(tmp_path, DONE)
-    run.parts.provider = Breaking(parse(DONE))
-    with pytest.raises(ProviderError, match="the account was closed"):
-        await run.go()
-    assert run.turn.iterations == 1 and run.history[-1].text == "half of"
-
-
 async def test_two_empty_replies_are_a_clear_failure(tmp_path: Path) -> None:
     with pytest.raises(EmptyReply, match="nothing, twice"):
         await Run(tmp_path, '[[reply]]\ntext = ""\ntimes = 2\n').go()
@@ -375,13 +293,6 @@ async def test_limits_stop_before_the_next_model_call(tmp_path: Path) -> None:
     with pytest.raises(MaxIterations):
         await run.go()
     assert run.turn.iterations == 2 and len(run.of(ToolEnded)) == 2
-
-
-async def test_wall_time_ends_a_turn_that_hangs_in_a_tool(tmp_path: Path) -> None:
-    run = Run(tmp_path, calling("hang"), Hanging(), limits=Limits(max_seconds=0.05))
-    with pytest.raises(TimedOut):
-        await run.go()
-    assert not run.of(ToolEnded)[0].ok and "interrupted" in run.history[-1].text
 
 
 async def test_an_interrupted_turn_keeps_its_partial_text_and_a_well_formed_history(tmp_path: Path) -> None:
@@ -457,38 +368,6 @@ async def test_one_call_can_be_stopped_and_the_turn_goes_on(tmp_path: Path) -> N
     assert "a person stopped this tool" in run.history[2].text
 
 
-async def test_steering_reaches_the_model_at_its_next_step(tmp_path: Path) -> None:
-    async def work(args: NoArgs, context: ToolContext) -> str:
-        run.turn.steering.append("rather use tabs")
-        return "x"
-
-    run = Run(tmp_path, calling("work") + DONE, TestTool("work", "write", work))
-    await run.go()
-    assert run.history[3] == UserMessage(text="rather use tabs")
-    assert run.turn.steer("too late") is False and not run.turn.steering
-
-
-async def test_words_that_an_interrupted_turn_had_taken_are_in_the_history(tmp_path: Path) -> None:
-    async def hang(args: NoArgs, context: ToolContext) -> str:
-        assert run.turn.steer("rather use tabs")
-        task.cancel()
-        return "x"
-
-    run = Run(tmp_path, calling("hang") + DONE, TestTool("hang", "write", hang))
-    task = asyncio.create_task(run.go())
-    await asyncio.wait([task])
-    assert task.cancelled() and run.history[-1] == UserMessage(text="rather use tabs")
-
-
-async def test_retries_are_told_and_usage_is_counted_once_per_call(tmp_path: Path) -> None:
-    script = "[[reply]]\nerror = { status = 529, retry_after = 0.001 }\n" + DONE
-    run = Run(tmp_path, script)
-    await run.go()
-    assert len(run.of(Retrying)) == 1
-    [usage] = run.of(Usage)
-    assert (usage.input_tokens, usage.source) == (10, "provider")
-
-
 async def test_a_window_that_overflows_is_compacted_and_asked_again(tmp_path: Path) -> None:
     script = (
         reply(error={"status": 400, "message": "This model's maximum context length is 1000 tokens"})
@@ -535,33 +414,6 @@ async def test_whatever_stands_for_arguments_the_turn_goes_on(tmp_path: Path, ar
     assert isinstance(run.history[2], ToolResult)
 
 
-async def test_a_tool_that_cannot_say_what_it_touches_is_a_result_and_not_the_end(tmp_path: Path) -> None:
-    class Confused(TestTool):
-        def access(self, args: NoArgs, resolve: Any) -> Access:
-            raise ValueError("where am I?")
-
-    confused = Confused("confused", "read", forbidden("confused").does)
-    run = Run(tmp_path, calling("confused", "confused") + DONE, confused)
-    assert (await run.go()).text == "all done"
-    assert "where am I?" in run.history[2].text and run.of(Warned)[0].code == "tool_bug"
-
-
-@pytest.mark.parametrize("kind", ["read", "execute"])
-async def test_what_a_tool_has_done_stays_done_when_the_next_one_is_interrupted(tmp_path: Path, kind: str) -> None:
-    hang = Hanging(kind)
-    run = Run(tmp_path, calling("quick", "hang", "quick"), saying("quick", kind, "quickly done"), hang)
-    task = asyncio.create_task(run.loop.run(UserMessage(text="go")))
-    await asyncio.wait_for(hang.started.wait(), 60)
-    await until(lambda: len(run.of(ToolEnded)) == (1 if kind == "execute" else 2))
-    task.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await task
-    results = {result.call: result.text for result in run.history if isinstance(result, ToolResult)}
-    assert results["call_1_0"] == "quickly done" and "interrupted" in results["call_1_1"]
-    assert ("interrupted" in results["call_1_2"]) == (kind == "execute")
-    assert run.parts.context.messages == run.history
-
-
 async def test_a_tool_that_is_slow_to_stop_is_waited_for_however_often_one_interrupts(tmp_path: Path) -> None:
     started, release = asyncio.Event(), asyncio.Event()
 
@@ -585,13 +437,6 @@ async def test_a_tool_that_is_slow_to_stop_is_waited_for_however_often_one_inter
     with pytest.raises(asyncio.CancelledError):
         await task
     assert len(run.of(ToolEnded)) == 1
-
-
-async def test_asking_again_after_an_empty_reply_keeps_the_limits(tmp_path: Path) -> None:
-    run = Run(tmp_path, '[[reply]]\ntext = ""\n' + DONE, limits=Limits(max_iterations=1))
-    with pytest.raises(MaxIterations):
-        await run.go()
-    assert run.turn.iterations == 1
 
 
 async def test_arguments_changed_by_a_person_are_what_hooks_and_readers_see(tmp_path: Path) -> None:
@@ -692,21 +537,6 @@ async def test_hooks_hear_of_compacting_and_cannot_keep_a_turn_from_its_room(tmp
     ]
     warned = [(event.message, event.code) for event in run.of(Warned)]
     assert warned == ([("compacted although a hook is against it: not now", "hook")] if against else [])
-
-
-async def test_hooks_hear_of_all_calls_of_a_reply_and_may_say_something(tmp_path: Path) -> None:
-    hooks = Telling(PostToolBatch=HookVerdict(context="mind the gap"))
-    two = "[[reply]]\n" + "".join(
-        f'[[reply.call]]\nid = "c{n}"\nname = "{name}"\narguments = {{ tag = "{n}" }}\n'
-        for n, name in ((1, "work"), (2, "none"))
-    )
-    run = Run(tmp_path, two + says("minded", when="mind the gap"), saying("work", text="worked"), hooks=hooks)
-    assert (await run.go()).text == "minded"
-    [(name, told)] = hooks.told
-    first, second = told["tool_calls"]
-    assert name == "PostToolBatch"
-    assert first == {"tool_name": "work", "tool_input": '{"tag":"1"}', "tool_use_id": "c1", "tool_response": "worked"}
-    assert second["tool_use_id"] == "c2" and second["tool_response"].startswith("Error: there is no tool 'none'")
 
 
 async def test_arguments_that_a_hook_changed_are_judged_and_run_and_its_words_are_added(tmp_path: Path) -> None:

@@ -2,8 +2,6 @@
 
 import json
 import os
-import re
-import subprocess
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -17,7 +15,7 @@ from treadle.agent import toolbox
 from treadle.agent.mcp import McpServers
 from treadle.errors import ToolError
 from treadle.settings import trust
-from treadle.settings.config import McpServer, find_servers, given_servers
+from treadle.settings.config import McpServer, find_servers
 from treadle.wire.common.images import encoded
 
 GOOD = """
@@ -171,30 +169,6 @@ async def test_nothing_of_a_server_outlives_the_session(servers: McpServers, wor
         os.kill(pid, 0)
 
 
-async def test_an_old_server_that_chatters_and_ignores_what_it_does_not_know_works(
-    servers: McpServers, workspace: Workspace, warnings: list[str]
-) -> None:
-    await servers.start({"legacy": python(LEGACY)}, timeout=60)
-    assert [tool.name for tool in servers.tools] == ["mcp__legacy__old_one"], warnings
-    said = await call(servers, workspace, "mcp__legacy__old_one")
-    assert said.startswith("old\n[image 1: an image of 3 x 2 pixels")
-    assert [image.name for image in workspace.context.images] == ["kept.png"]
-
-
-async def test_a_server_over_http_works(servers: McpServers, workspace: Workspace, warnings: list[str]) -> None:
-    argv = [sys.executable, "-c", GOOD, "0"]
-    with subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
-        try:
-            assert process.stderr is not None
-            [port] = next(found for line in process.stderr if (found := re.findall(r"http://127\.0\.0\.1:(\d+)", line)))
-            await servers.start({"far": McpServer(url=f"http://127.0.0.1:{port}/mcp")}, timeout=60)
-            assert warnings == []
-            assert await call(servers, workspace, "mcp__far__add", a=20, b=3) == "23"
-            await servers.close()
-        finally:
-            process.kill()
-
-
 async def test_broken_servers_are_warnings_and_the_good_one_works(servers: McpServers, warnings: list[str]) -> None:
     await servers.start(
         {
@@ -212,29 +186,6 @@ async def test_broken_servers_are_warnings_and_the_good_one_works(servers: McpSe
     assert sorted(said) == ["crash", "empty", "missing", "nobody", "old"]
     assert "I cannot go on" in said["crash"]
     assert "no such" in said["missing"].lower()
-
-
-async def test_servers_that_never_get_ready_are_given_up_and_the_good_one_works(
-    servers: McpServers, warnings: list[str]
-) -> None:
-    wrong = '{"jsonrpc": "2.0", "id": 77, "result": {}}'
-    given = {
-        "silent": python("import sys; sys.stdin.read()"),
-        "deaf": python("import time; time.sleep(1000)"),
-        "noise": python("while True: print('x' * 1000)"),
-        "wrong": python(f"import sys\nfor line in sys.stdin: print({wrong!r}, flush=True)"),
-        "legacy": python(LEGACY),
-    }
-    for seconds in (2, 50):  # on a busy machine the good one may need longer than two
-        warnings.clear()
-        await servers.start(given, timeout=seconds)
-        if servers.tools:
-            break
-        await servers.close()
-    assert [tool.name for tool in servers.tools] == ["mcp__legacy__old_one"]
-    said = {warning.split("'")[1]: warning for warning in warnings}
-    assert sorted(said) == ["deaf", "noise", "silent", "wrong"]
-    assert f"not ready within {seconds} s" in said["silent"]
 
 
 def project(tmp_path: Path, content: object) -> None:
@@ -271,33 +222,6 @@ def test_variables_are_filled_in_and_disabled_servers_left_out(tmp_path: Path) -
     assert (servers["b"].url, servers["b"].headers) == ("https://x/k", {"Authorization": "Bearer k"})
 
 
-@pytest.mark.parametrize(
-    "content", ["{", "[]", '{"mcpServers": []}', '{"mcpServers": {"x": {"command": 3}}}', "\udcff"]
-)
-def test_a_file_that_makes_no_sense_is_a_warning(tmp_path: Path, content: str) -> None:
-    project(tmp_path, "{}")
-    (tmp_path / ".mcp.json").write_bytes(content.encode(errors="surrogateescape"))
-    found = find_servers(str(tmp_path), {}, {}, trusted=True)
-    assert found.servers == {} and ".mcp.json" in found.warnings[0]
-
-
-DEAD = """
-import asyncio, sys
-from treadle.agent.mcp import McpServers
-from treadle.settings.config import McpServer
-async def main():
-    servers = McpServers(cwd="/", env={}, warn=lambda warning: None)
-    await servers.start({"a": McpServer(command="/none"), "b": McpServer(url="http://127.0.0.1:9/mcp")})
-    await servers.close()
-asyncio.run(main())
-print([name for name in ("mcp", "pydantic", "anyio", "httpx2", "starlette") if name in sys.modules])
-"""
-
-
-def test_no_large_library_is_loaded_with_a_server() -> None:
-    assert subprocess.run([sys.executable, "-c", DEAD], capture_output=True, text=True, check=True).stdout == "[]\n"
-
-
 def test_only_what_a_person_trusts_is_taken_from_a_project(tmp_path: Path) -> None:
     project(tmp_path, {"mcpServers": {"theirs": {"command": "evil"}}})
     assert list(find_servers(None, {"mine": McpServer(command="good")}, {}, trusted=True).servers) == ["mine"]
@@ -315,33 +239,6 @@ def test_only_what_a_person_trusts_is_taken_from_a_project(tmp_path: Path) -> No
     assert found.servers == {} and len(found.ignored) == 1 and "mcpServers" not in found.ignored[0]
     assert found.ignored[0].startswith(f"{tmp_path}/deep/.mcp.json: ")
     assert list(find_servers(str(tmp_path / "deep"), {}, {}, trusted=True).servers) == ["near"]
-
-
-def test_servers_that_are_given_are_those_outside_of_the_program_that_gives_them() -> None:
-    warnings: list[str] = []
-    given = {
-        "inside": {"type": "sdk", "name": "x"},
-        "off": {"command": "x", "disabled": True},
-        "wrong": {"command": 3},
-        "right": {"command": "${NONE:-run}", "args": ["${EMPTY:-some}", "${EMPTY}", "${KEY:-other}"], "cwd": "${KEY}"},
-    }
-    servers = given_servers(given, {"KEY": "k", "EMPTY": ""}, warnings)
-    assert servers == {"right": McpServer(command="run", args=("some", "", "k"), cwd="k")}
-    assert len(warnings) == 1
-    assert warnings[0].startswith("the MCP configuration that was given: mcpServers.wrong: Expected `str`")
-
-
-async def test_a_program_starts_where_and_with_what_its_entry_says(tmp_path: Path, warnings: list[str]) -> None:
-    (tmp_path / "sub").mkdir()
-    asked: list[None] = []
-    env = {"PATH": os.environ["PATH"], "A": "ours", "B": "ours"}
-    servers = McpServers(cwd=str(tmp_path), env=env, warn=warnings.append, confinement=lambda: asked.append(None))
-    says = McpServer(command="/bin/sh", args=("-c", "pwd >&2; echo $A $B >&2"), cwd="sub", env={"B": "its"})
-    await servers.start({})
-    await servers.start({"x": says})
-    assert len(warnings) == 1 and warnings[0].endswith(f"; its last words: {tmp_path}/sub\nours its")
-    assert warnings[0].startswith("the MCP server 'x' is not used: ") and asked == [None]
-    await servers.close()
 
 
 def names(servers: McpServers) -> list[str]:

@@ -105,19 +105,6 @@ def heard(message):
     assert answers["sampling/createMessage"]["code"] == answers["elicitation/create"]["code"] == -32601
 
 
-async def test_tools_that_change_are_listed_again(started: Started) -> None:
-    await started.start("""
-def heard(message):
-    if message.get("method") == "tools/call":
-        names[:] = ["two"]
-        say(method="notifications/tools/list_changed")
-        said(message, "changed")
-""")
-    assert await started.call("one") == "changed"
-    await until(lambda: started.changed == ["x"])
-    assert [tool.name for tool in started.servers.tools] == ["mcp__x__two"]
-
-
 async def test_a_call_that_is_given_up_is_withdrawn(started: Started) -> None:
     await started.start("""
 def heard(message):
@@ -130,16 +117,6 @@ def heard(message):
         await started.call("one", Workspace(started.cwd / "short", timeout=0.2))
     await until(lambda: bool(started.heard("withdrawn")))
     assert started.heard("withdrawn")[0]["id"] == started.heard("tools/call")[0]["id"]
-
-
-async def test_pages_of_tools_are_put_together(started: Started) -> None:
-    await started.start("""
-def tools(message, *names):
-    more = message["params"].get("cursor")
-    page = {"tools": [{"name": more or "first"}]}
-    say(id=message["id"], result=page if more else {**page, "nextCursor": "second"})
-""")
-    assert [tool.name for tool in started.servers.tools] == ["mcp__x__first", "mcp__x__second"]
 
 
 async def test_a_server_that_knows_only_the_revision_without_a_greeting_is_used_in_it(started: Started) -> None:

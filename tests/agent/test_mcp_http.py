@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 import pytest
 
 from tests.agent.tools.workspace import Workspace
-from tests.waiting import until
 from treadle.agent import mcp, toolbox
 from treadle.agent.mcp import McpServers
 from treadle.errors import ToolError, TreadleError
@@ -150,27 +149,6 @@ async def test_each_request_has_the_session_the_revision_and_the_given_headers_a
     assert [heard.headers["mcp-session-id"] for heard in client.server.of("DELETE")] == ["s-1"]
 
 
-async def test_a_server_without_sessions_gets_no_session_no_stream_and_no_farewell(client: Client) -> None:
-    client.server.session = None
-    await client.start()
-    assert await client.call() == "usual"
-    await client.servers.close()
-    assert {heard.verb for heard in client.server.heard} == {"POST"}
-
-
-async def test_an_answer_may_come_as_events_after_others(client: Client) -> None:
-    def stream(heard: Heard) -> Answered:
-        notice = json.dumps({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"})
-        ask = json.dumps({"jsonrpc": "2.0", "id": "p", "method": "ping"})
-        events = "".join(f"event: message\ndata: {line}\n\n" for line in (notice, ask, said(heard, "streamed")))
-        return Answered(body=events, headers=STREAM)
-
-    await client.start(calling(stream))
-    assert await client.call() == "streamed"
-    await until(lambda: client.changed == ["x"])
-    await until(lambda: any(heard.message.get("id") == "p" for heard in client.server.heard))
-
-
 @pytest.mark.parametrize("cut", [False, True])
 async def test_a_stream_that_ends_early_is_taken_up_where_it_was(client: Client, cut: bool) -> None:
     asked: list[Heard] = []
@@ -209,16 +187,6 @@ async def test_what_is_no_answer_is_an_error_that_says_so(client: Client, answer
     assert await client.call() == "usual"
 
 
-async def test_a_json_rpc_error_under_a_bad_status_is_told_in_its_own_words(client: Client) -> None:
-    def refuse(heard: Heard) -> Answered:
-        error = {"jsonrpc": "2.0", "id": heard.message["id"], "error": {"code": -32000, "message": "too many"}}
-        return Answered(429, json.dumps(error))
-
-    await client.start(calling(refuse))
-    with pytest.raises(ToolError, match="'x': too many"):
-        await client.call()
-
-
 async def test_a_server_that_forgot_the_session_is_greeted_again(client: Client) -> None:
     def special(heard: Heard) -> Answered | None:
         forgotten = heard.message.get("method") == "tools/call" and heard.headers.get("mcp-session-id") == "s-1"
@@ -230,25 +198,6 @@ async def test_a_server_that_forgot_the_session_is_greeted_again(client: Client)
     assert ["mcp-session-id" in heard.headers for heard in client.server.of("initialize")] == [False, False]
     assert client.server.of("tools/call")[-1].headers["mcp-session-id"] == "s-2"
     assert [heard.headers["mcp-session-id"] for heard in client.server.of("GET")] == ["s-1", "s-2"]
-
-
-async def test_a_redirect_to_the_same_server_is_followed(client: Client) -> None:
-    await client.start(
-        lambda heard: Answered(307, "", {"Location": "/mcp/"}) if (heard.verb, heard.path) == ("POST", "/mcp") else None
-    )
-    assert client.warnings == [] and await client.call() == "usual"
-    assert len([heard for heard in client.server.heard if heard.path == "/mcp"]) == 1
-
-
-async def test_what_a_server_says_unasked_comes_on_a_stream_of_its_own(client: Client) -> None:
-    def special(heard: Heard) -> Answered | None:
-        if heard.verb != "GET" or len(client.server.of("GET")) > 1:
-            return None
-        notice = json.dumps({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"})
-        return Answered(body=f"data: {notice}\n\n", headers=STREAM)
-
-    await client.start(special)
-    await until(lambda: client.changed == ["x"])
 
 
 async def test_a_server_of_the_newest_revision_gets_its_headers(client: Client) -> None:
@@ -269,11 +218,6 @@ async def test_a_server_of_the_newest_revision_gets_its_headers(client: Client) 
     assert [call.headers[name] for name in names] == ["2026-07-28", "tools/call", "one"]
     [discovery] = client.server.of("server/discover")
     assert discovery.headers["mcp-method"] == "server/discover" and "mcp-name" not in discovery.headers
-
-
-async def test_a_server_that_sends_us_on_and_on_is_given_up(client: Client) -> None:
-    await client.start(lambda heard: Answered(308, "", {"Location": heard.path + "x"}))
-    assert "leads in a circle" in client.warnings[0] and len(client.server.heard) == 3
 
 
 @pytest.mark.parametrize("direct", [True, False])

@@ -1,15 +1,11 @@
 """What a session is shown of its directory when it begins."""
 
-import os
 import subprocess
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from treadle.agent.native import NativeAgent
-from treadle.agent.session import NativeSession, overview
-from treadle.session import Instructions, Rules, SessionSpec, Start
+from treadle.agent.session import overview
 
 
 @pytest.fixture
@@ -48,29 +44,3 @@ def test_names_that_are_more_than_names_are_left_out(repository: Path) -> None:
     assert "that was said" not in said and "\x1b" not in said and "away" not in said
     (repository / ".git" / "HEAD").write_text("ref: refs/heads/x\nFiles:\nall is well")
     assert "all is well" not in overview(str(repository), nothing)
-
-
-def test_a_home_directory_or_a_missing_one_is_not_shown(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HOME", str(repository))
-    assert overview(str(repository), nothing) == "" and overview("/", nothing) == ""
-    assert overview(str(repository / "none"), nothing) == ""
-
-
-async def prompt(cwd: Path, **more: Any) -> str:
-    spec = SessionSpec(cwd=str(cwd), model="chat:m", env={"TREADLE_BASE_URL": "http://127.0.0.1:9"}, **more)
-    session = await NativeAgent({}).open(spec)
-    assert isinstance(session, NativeSession)
-    before = session.system()
-    (cwd / "later.txt").write_text("")
-    assert session.system() == before, "it stays the same, so that services can cache it"
-    os.unlink(cwd / "later.txt")
-    await session.close()
-    return before
-
-
-async def test_it_is_part_of_our_own_prompt_only(repository: Path) -> None:
-    start = Start(persist=False)
-    assert "Git branch: topic/one" in await prompt(repository, start=start)
-    assert "Git branch" not in await prompt(repository, start=start, instructions=Instructions(system="Be brief."))
-    assert "Git branch" not in await prompt(repository, start=start, instructions=Instructions(project=False))
-    assert "keys" not in await prompt(repository, start=start, rules=Rules(deny=("Read(keys/**)",)))

@@ -19,26 +19,6 @@ def shell(cwd: Path, **hooks: str) -> ShellHooks:
     return ShellHooks(made, cwd=str(cwd), env={"PATH": "/usr/bin:/bin"}, session="s", warn=print)
 
 
-async def test_the_first_reason_to_block_wins_and_an_empty_one_is_still_one(tmp_path: Path) -> None:
-    seen: list[Use] = []
-
-    async def block(use: Use) -> str | None:
-        seen.append(use)
-        return ""
-
-    hooks = ProgramHooks([OwnProgram(pre_tool=block)], shell(tmp_path, pre_tool="touch ran"))
-    said = await hooks.judge("c1", "bash", {"command": "ls"}, ACCESS)
-    assert said == HookVerdict(decision="deny", reason="blocked by the program that runs this session")
-    assert not (tmp_path / "ran").exists()
-    assert seen == [Use(tool="bash", args={"command": "ls"}, kind="execute", command="ls", call="c1")]
-
-
-async def test_without_hooks_of_a_program_those_of_the_settings_decide(tmp_path: Path) -> None:
-    hooks = ProgramHooks([OwnProgram()], shell(tmp_path, pre_tool="echo no >&2; exit 2", post_tool="echo added"))
-    assert await hooks.pre_tool("bash", {}, ACCESS) == "no"
-    assert await hooks.post_tool("c1", "bash", {}, ACCESS, "result", True) == "result\nadded"
-
-
 async def test_a_tool_of_a_program_that_does_not_answer_the_host_in_time_has_failed() -> None:
     async def call(given: dict[str, object]) -> str:
         await asyncio.Event().wait()
@@ -47,20 +27,6 @@ async def test_a_tool_of_a_program_that_does_not_answer_the_host_in_time_has_fai
     tool = ProgramTool(OwnTool(name="t", description="d", parameters={}, call=call))
     with pytest.raises(ToolError, match="t did not answer within 0.01 s"):
         await asyncio.wait_for(tool.ask({}, 0.01), 60)
-
-
-async def test_a_program_is_asked_once_how_a_turn_ended_and_may_want_more(tmp_path: Path) -> None:
-    ends: list[tuple[str, str]] = []
-
-    async def stop(outcome: str, text: str) -> str | None:
-        ends.append((outcome, text))
-        return " " if text == "blank" else "more"
-
-    hooks = ProgramHooks([OwnProgram(stop=stop)], shell(tmp_path))
-    assert (await hooks.stopping("a", str), await hooks.stopping("blank", str)) == ("more", None)
-    await hooks.turn_end("completed", "a")
-    await hooks.turn_end("failed", "b")
-    assert ends == [("completed", "a"), ("completed", "blank"), ("failed", "b")]
 
 
 async def test_a_hook_puts_something_in_the_place_of_a_result_and_another_adds_to_it(tmp_path: Path) -> None:

@@ -71,25 +71,6 @@ def test_a_link_out_of_the_repository_is_not_followed(repo: Path) -> None:
     assert project.skills(str(repo)) == []
 
 
-def test_sizes_are_bounded(repo: Path) -> None:
-    write(repo / "AGENTS.md", "a" * 1_000_000)
-    write(repo / "CLAUDE.md", "b" * 1_000_000)
-    write(repo / "deep" / "AGENTS.md", "c" * 1_000_000)
-    said = knowledge(str(repo / "deep"))
-    assert len(said) < project.KNOWLEDGE_CAP + 1000
-    assert "cut here" in said
-
-
-def test_what_is_not_a_readable_file_is_not_there(repo: Path) -> None:
-    os.mkfifo(repo / "AGENTS.md")
-    (repo / "CLAUDE.md").mkdir()
-    (repo / ".claude" / "skills" / "a" / "SKILL.md").mkdir(parents=True)
-    assert knowledge(str(repo)) == ""
-    assert project.skills(str(repo)) == []
-    (repo / "deep" / "AGENTS.md").write_bytes(b"ok \xff")
-    assert "ok" in knowledge(str(repo / "deep"))
-
-
 def test_skills_are_found_near_and_far_and_the_nearest_wins(repo: Path) -> None:
     write(repo / ".agents" / "skills" / "pdf" / "SKILL.md", "---\nname: pdf\ndescription: top\n---\nbody")
     write(
@@ -108,42 +89,11 @@ def test_skills_are_found_near_and_far_and_the_nearest_wins(repo: Path) -> None:
     assert project.offer([]) == ""
 
 
-def test_markdown_files_are_slash_commands(repo: Path) -> None:
-    write(
-        repo / ".claude" / "commands" / "git" / "pr.md",
-        "---\ndescription: Open a PR\n---\nOpen a PR for $0 ($ARGUMENTS)",
-    )
-    write(repo / ".treadle" / "commands" / "fix.md", "Fix it.")
-    found = project.commands(str(repo))
-    assert sorted(found) == ["fix", "git:pr"]
-    assert found["git:pr"].description == "Open a PR"
-    template, first = found["git:pr"].template, found["git:pr"].first
-    assert project.expand(template, "main now", first) == "Open a PR for main (main now)"
-    assert project.expand(template, "", first) == "Open a PR for  ()"
-    assert project.expand(found["fix"].template, "") == "Fix it."
-    assert project.expand(found["fix"].template, "quickly $1") == "Fix it.\n\nquickly $1"
-    assert project.expand("$1 $10 $ARGUMENTSX", "a") == "a $10 $ARGUMENTSX"
-
-
 @given(st.text(max_size=200) | st.text("-:\n abc>'\"", max_size=60))
 def test_front_matter_never_loses_the_body(text: str) -> None:
     values, body = project.front_matter(text)
     assert text.endswith(body)
     assert values == {} or text.lstrip("\ufeff").startswith("---")
-
-
-def test_a_file_that_agents_md_means_with_an_at_sign_is_told_too(tmp_path: Path) -> None:
-    (tmp_path / ".git").mkdir()
-    (tmp_path / "docs").mkdir()
-    (tmp_path / "AGENTS.md").write_text(
-        "Follow @docs/style.md, and `@not/this.md`. Mail me@example.org.\n@/etc/hostname\n"
-    )
-    (tmp_path / "docs" / "style.md").write_text("Two spaces. See @more.md and @../AGENTS.md.\n")
-    (tmp_path / "docs" / "more.md").write_text("No tabs.\n")
-    (tmp_path / "docs" / "outside.md").symlink_to("/etc/hostname")
-    paths = [os.path.relpath(path, tmp_path) for path, _ in project.knowledge_files(str(tmp_path))]
-    assert paths == ["AGENTS.md", "docs/style.md", "docs/more.md"]
-    assert "No tabs." in knowledge(str(tmp_path))
 
 
 def test_only_what_is_wanted_is_used(repo: Path) -> None:
@@ -210,13 +160,6 @@ def test_a_skill_is_reserved_for_people_also_with_a_comment(written: str, repo: 
     write(repo / ".claude" / "skills" / "a" / "SKILL.md", f"---\n{header}\n---\nx")
     [skill] = project.skills(str(repo))
     assert (skill.by_model, skill.description, skill.reading.forbids) == (False, 'of "#1"', ("disallowed-tools",))
-
-
-def test_an_output_style_is_found_by_its_name_or_that_of_its_file(repo: Path) -> None:
-    write(repo / ".claude" / "output-styles" / "short.md", "---\nname: Terse\n---\nBe brief.\n")
-    for name, words in {"terse": "Be brief.", "SHORT": "Be brief.", "Default": "", "": "", "long": None}.items():
-        assert project.output_style(name, str(repo)) == words
-    assert project.output_style(None, str(repo)) == ""
 
 
 def test_what_a_plugin_brings_begins_with_its_name(tmp_path: Path, repo: Path) -> None:

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 from treadle.agent.messages import UserMessage
 from treadle.agent.transcript import (
     Cleared,
-    Compacted,
     Header,
     MessageRecord,
     Named,
@@ -31,12 +30,6 @@ def test_a_line_that_is_no_record_is_left_out_and_costs_no_other() -> None:
     records: list[Record] = [MessageRecord(message=UserMessage(text="hi")), Cleared()]
     lines = [msgspec.json.encode(record) for record in records]
     assert decode([lines[0], b"", b"{", b'{"type":"later"}', b"[" * 100_000, b"\xff", lines[1]]) == records
-
-
-def test_a_summary_is_stored_under_the_names_that_older_versions_read() -> None:
-    line = msgspec.json.encode(Compacted(summary="in short", retained=2))
-    assert msgspec.json.decode(line) == {"type": "compacted", "summary": "in short", "kept": 2}
-    assert decode([line]) == [Compacted(summary="in short", retained=2)]
 
 
 records = st.lists(

@@ -40,13 +40,6 @@ def test_each_line_can_be_the_last_one_and_keeps_its_uuid(transcript: Transcript
         assert copy.listing.turns == (1 if place < 2 else 2) and copy.listing.prompt == "one"
 
 
-def test_what_was_cut_off_is_still_in_the_file(transcript: Transcript) -> None:
-    before = transcript.records
-    transcript.append(*cut_after(transcript, uuids(transcript)[1]))
-    assert transcript.records[: len(before)] == before
-    assert [message.text for message in transcript.view() if isinstance(message, UserMessage)] == ["one"]
-
-
 def test_a_line_that_the_session_does_not_have_is_not_found(transcript: Transcript) -> None:
     with pytest.raises(NotFound, match="no message nope"):
         cut_after(transcript, "nope")

@@ -3,7 +3,6 @@
 import asyncio
 import os
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -43,14 +42,6 @@ async def test_a_commit_of_the_agent_is_in_the_users_log_and_the_status_is_clean
     )
 
 
-async def test_what_was_staged_or_is_unstaged_stays_so(top: Path, agent: Working) -> None:
-    (top / "mine.txt").write_text("staged by the user\n")
-    git(top, "add", "mine.txt")
-    await agent.ok("echo two > file.txt; echo x > theirs.txt; git add theirs.txt")
-    assert git(top, "status", "--porcelain").split() == ["M", "file.txt", "A", "mine.txt", "A", "theirs.txt"]
-    assert log(top) == "one"
-
-
 async def test_what_the_user_did_before_is_seen_by_the_next_command(top: Path, agent: Working) -> None:
     await agent.ok("true")
     git(top, "switch", "-qc", "users")
@@ -76,16 +67,6 @@ async def test_hooks_of_the_user_run_inside_and_cannot_be_changed(top: Path, age
     ):
         assert (await agent.run(way)).code != 0
     assert os.listdir(top / ".git" / "hooks").count("post-commit") == 0
-
-
-async def test_a_folder_of_hooks_in_the_checkout_is_read_only(top: Path, agent: Working) -> None:
-    (top / ".husky").mkdir()
-    (top / ".husky" / "pre-commit").write_text("#!/bin/sh\necho hooked >> hooked.txt\n")
-    (top / ".husky" / "pre-commit").chmod(0o755)
-    git(top, "config", "core.hooksPath", ".husky")
-    await agent.ok("git commit -q --allow-empty -m two")
-    assert (top / "hooked.txt").exists() and log(top) == "two\none"
-    assert (await agent.run("echo x >> .husky/pre-commit")).code and (await agent.run("mv .husky .h")).code
 
 
 async def test_signing_is_off_inside(top: Path, agent: Working) -> None:
@@ -127,30 +108,6 @@ async def test_a_submodule_in_the_workspace_can_be_read_and_not_changed(top: Pat
     agent.confining.close()
 
 
-async def test_a_sparse_checkout_stays_sparse(top: Path, agent: Working) -> None:
-    for name in ("a", "b"):
-        (top / name).mkdir()
-        (top / name / "x").write_text(name)
-    git(top, "add", ".")
-    git(top, "commit", "-qm", "two")
-    git(top, "sparse-checkout", "set", "a")
-    await agent.ok(
-        "git switch -qc f; echo c > a/x; git commit -qam three; git rm -q --sparse b/x; git commit -qm four; "
-        "git switch -q main"
-    )
-    assert git(top, "status", "--porcelain") == "" and not (top / "b").exists() and len(agent.said) == 1
-    await agent.ok("git merge -q --ff-only f~1")
-    assert git(top, "status", "--porcelain") == "" and log(top).startswith("three")
-
-
-async def test_a_new_submodule_is_not_put_where_the_users_git_would_enter_it(top: Path, agent: Working) -> None:
-    await agent.ok(
-        "git init -q sub; git -C sub commit -q --allow-empty -m x; git add sub 2>/dev/null; git commit -qm sub"
-    )
-    assert log(top) == "one" and agent.said[0].startswith("sub is a submodule")
-    assert log(top, "refs/treadle/from/s1/HEAD") == "sub\none"
-
-
 async def test_a_repository_made_inside_is_moved_aside_after_the_turn(
     tmp_path: Path, top: Path, agent: Working
 ) -> None:
@@ -179,33 +136,6 @@ async def test_a_nested_repository_of_the_user_is_read_only(top: Path) -> None:
         await agent.run(way)
     assert log(top / "deep" / "nested") == "one" and git(top / "deep" / "nested", "config", "a.b", check=False) == ""
     agent.confining.close()
-
-
-async def test_a_repository_with_nothing_yet_and_one_with_long_ids(tmp_path: Path) -> None:
-    empty = tmp_path / "empty"
-    empty.mkdir()
-    git(empty, "init", "-q", "-b", "trunk")
-    long = checkout(tmp_path / "long", "--object-format=sha256")
-    for at, place in enumerate((empty, long)):
-        agent = Working(place, session=f"s{at}")
-        await agent.ok("echo x > x; git add x; git commit -qm new")
-        assert log(place).startswith("new") and git(place, "status", "--porcelain") == "" and agent.said == []
-        agent.confining.close()
-
-
-async def test_what_is_settled_leaves_nothing_behind(top: Path) -> None:
-    agent = Working(top)
-    await agent.ok("git commit -q --allow-empty -m two")
-    home = Path(agent.confining.sealing._home)
-    assert home.is_dir()
-    agent.confining.close()
-    assert not home.exists() and sorted(os.listdir(top)) == [".git", "file.txt"]
-
-
-async def test_a_command_of_coordination_says_inside_why_it_does_not_work(top: Path, agent: Working) -> None:
-    program = f"{sys.executable} -I -c 'from treadle.coordination import repository; repository.find()'"
-    done = await agent.run(program)
-    assert done.code and "claims and identities are kept in the user's git directory" in done.text
 
 
 async def test_what_a_check_does_to_git_is_forgotten(top: Path) -> None:
@@ -289,12 +219,6 @@ async def test_refs_that_lead_elsewhere_are_said_and_not_searched(top: Path, age
     assert said.endswith(f"not taken over: {name} of the agent's repository is a link to a directory")
     await agent.ok("true")
     assert len(agent.said) == 1 and log(top) == "one"
-
-
-async def test_refs_as_deep_as_a_path_can_be_are_looked_at_without_end_of_stack(top: Path, agent: Working) -> None:
-    await agent.run("mkdir -p .git/refs/heads/$(printf 'd/%.0s' $(seq 1100))")
-    await agent.ok("git commit -q --allow-empty -m two")
-    assert log(top) == "two\none"
 
 
 async def test_a_name_that_other_systems_take_for_git_is_moved_aside_too(top: Path, agent: Working) -> None:

@@ -10,7 +10,6 @@ from treadle.errors import ConfigError
 from treadle.events import Usage
 from treadle.redact import Redactor
 from treadle.sessions import atif
-from treadle.sessions.handover import gathered
 
 KEY = "sk-abcdefghijklmnopqrstuvwx"
 
@@ -44,13 +43,6 @@ def test_no_secret_leaves_in_any_form(document: SessionDocument) -> None:
         assert KEY not in text and text.count("[redacted]") >= 2
 
 
-def test_a_cost_nobody_told_is_unknown(document: SessionDocument) -> None:
-    assert "7 tokens · cost unknown" in document.about()
-    assert msgspec.json.decode(as_atif(document))["final_metrics"] == {
-        **{"total_steps": 3, "total_prompt_tokens": 3, "total_completion_tokens": 4, "total_cached_tokens": 0}
-    }
-
-
 def test_a_trajectory_has_a_step_for_each_prompt_and_reply_and_results_with_their_calls(
     document: SessionDocument,
 ) -> None:
@@ -63,13 +55,6 @@ def test_a_trajectory_has_a_step_for_each_prompt_and_reply_and_results_with_thei
     assert call == {"tool_call_id": "c", "function_name": "bash", "arguments": {"command": "curl -H [redacted]"}}
     (result,) = found["steps"][1]["observation"]["results"]
     assert result == {"source_call_id": "c", "content": "```\n</pre><script>"}
-
-
-def test_what_a_trajectory_says_can_be_handed_over(document: SessionDocument) -> None:
-    read = atif.read_trajectory(as_atif(document), "it")
-    told = gathered(atif.events_of(read), read.agent.name, Redactor())
-    assert told.agent == "treadle" and told.task[0].startswith("why? my key is [redacted]")
-    assert told.failed == ("curl -H [redacted]\n```\n</pre><script>",) and told.messages[-1] == "So it is."
 
 
 @pytest.mark.parametrize(

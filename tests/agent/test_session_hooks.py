@@ -56,23 +56,11 @@ async def test_a_hook_in_claudes_form_is_told_the_session_the_mode_and_where_the
     assert Path(found["transcript_path"]).is_file()
 
 
-async def test_where_no_hook_asks_no_second_copy_of_the_history_is_written(transcript: Transcript) -> None:
-    before = sorted(Path(transcript.directory).iterdir())
-    made = hooks(transcript, ("Stop", "true"))
-    assert await made.started("startup") == ""
-    await made.over()
-    assert sorted(Path(transcript.directory).iterdir()) == before
-
-
 async def test_an_sdk_of_claude_finds_the_history_where_claude_code_has_it(
     transcript: Transcript, state_home: Path
 ) -> None:
     path = Path(hooks(transcript, entrypoint="sdk-py").transcript_path)
     assert path.is_relative_to(state_home / ".claude" / "projects") and path.name == f"{transcript.header.id}.jsonl"
-
-
-async def test_what_a_hook_says_at_the_start_comes_before_the_first_prompt(transcript: Transcript) -> None:
-    assert "it rains" in await hooks(transcript, ("SessionStart", "echo it rains")).started("resume", "m")
 
 
 async def test_a_prompt_is_refused_or_added_to_and_without_a_hook_for_it_none_is_asked(transcript: Transcript) -> None:

@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from treadle.agent.messages import UserMessage
-from treadle.agent.stored_sessions import TAIL, ListedSession, find_session, list_sessions
+from treadle.agent.stored_sessions import TAIL, find_session, list_sessions
 from treadle.agent.transcript import (
     Listing,
     MessageRecord,
@@ -33,18 +33,6 @@ def history(transcript: Transcript) -> Path:
     return Path(transcript.directory, "history.jsonl")
 
 
-def play(transcript: Transcript, turn: str, *, over: bool = True) -> None:
-    """One turn, with more in it than is looked at first."""
-    transcript.append(TurnBegan(turn=turn, prompt=f"prompt of {turn}"), MessageRecord(message=LONG, turn=turn))
-    if over:
-        transcript.append(TurnOver(turn=turn, outcome="completed", listing=transcript.listing))
-
-
-def the_one() -> ListedSession:
-    [entry] = list_sessions()
-    return entry
-
-
 def test_sessions_are_listed_latest_first_and_found_by_id_beginning_or_name(tmp_path: Path) -> None:
     first = created(tmp_path, session_id="aaa-1")
     second = created(tmp_path, session_id="bbb-2")
@@ -61,31 +49,6 @@ def test_sessions_are_listed_latest_first_and_found_by_id_beginning_or_name(tmp_
         find_session("", "/elsewhere")
     first.close()
     second.close()
-
-
-def test_of_a_long_history_only_the_ends_are_read(tmp_path: Path) -> None:
-    transcript = created(tmp_path)
-    play(transcript, "t1")
-    play(transcript, "t2")
-    transcript.append(Named(name="late"), Switched(model="other"))
-    transcript.close()
-    file = history(transcript)
-    lines = file.read_bytes().splitlines(keepends=True)
-    lines[1:4] = [b"?" * len(line) for line in lines[1:4]]  # the one who read these would count a turn less
-    file.write_bytes(b"".join(lines))
-    entry = the_one()
-    assert (entry.turns, entry.prompt, entry.name, entry.model) == (2, "prompt of t1", "late", "other")
-
-
-def test_a_turn_that_was_killed_counts_however_long_it_was(tmp_path: Path) -> None:
-    transcript = created(tmp_path)
-    play(transcript, "t1")
-    play(transcript, "t2", over=False)
-    transcript.append(*[MessageRecord(message=LONG, turn="t2")] * 20)
-    transcript.close()
-    with open(history(transcript), "ab") as file:
-        file.write(b'{"type":"turn_over","torn')
-    assert the_one().turns == 2
 
 
 def test_what_is_no_history_is_left_out(tmp_path: Path) -> None:

@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.agent.test_tasks import Setting
-from tests.waiting import until
-from treadle.agent.tasks import Assignment, Groups, succeeded, summary
+from treadle.agent.tasks import Assignment, Groups, succeeded
 from treadle.errors import NotFound
 from treadle.events import FINISHED, TaskChanged, TaskGroup, TaskGroupChanged
 
@@ -57,24 +56,6 @@ async def test_members_are_announced_before_their_group_and_end_before_it_says_s
     ]
     assert succeeded(done) and done.completed_at and [task.output for task in done.results] == ["did one", "did two"]
     assert together.start("three").id == "group_2"
-
-
-async def test_one_failed_member_makes_the_whole_a_failure_and_the_others_still_finish(together: Together) -> None:
-    done = await asyncio.wait_for(together.groups.wait(together.start("one", "fail").id), 60)
-    assert done.status == "completed" and not succeeded(done)
-    lines = summary(done).splitlines()
-    assert lines[0] == "Background job group group_1: completed (1/2 completed, 1 failed, 0 cancelled, 0 pending)"
-    assert lines[1].startswith("[completed] one agent_1: did one (output: ")
-    assert lines[2].startswith("[failed] fail agent_2: no model (output: ")
-
-
-async def test_stopping_a_group_cancels_all_of_it_with_the_reason(tmp_path: Path) -> None:
-    together = Together(tmp_path, limit=1)
-    group = together.start("hang", "hang")
-    await until(lambda: any(isinstance(e, TaskChanged) and e.change == "text" for e in together.events))
-    done = await asyncio.wait_for(together.groups.stop(group.id, "enough"), 60)
-    assert {task.status for task in done.results} == {"cancelled"} and "enough" in summary(done)
-    assert together.told()[-1] == "group_1 completed 2" and not succeeded(done)
 
 
 async def test_nothing_is_started_when_one_type_is_unknown(together: Together) -> None:

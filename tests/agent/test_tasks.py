@@ -10,10 +10,9 @@ import pytest
 
 from tests.io.sandbox.rooms import WRITES_TOO_MUCH, writing_counts
 from tests.waiting import until
-from treadle.agent import tasks as tasks_module
 from treadle.agent.tasks import AgentType, Assignment, Tasks
 from treadle.confinement import ResourceLimits
-from treadle.errors import Denied, NotFound, ProviderError, TreadleError, Unsupported
+from treadle.errors import Denied, NotFound, ProviderError, Unsupported
 from treadle.events import (
     Event,
     Task,
@@ -87,29 +86,6 @@ async def ended(setting: Setting, task: Task) -> Task:
     return await asyncio.wait_for(setting.tasks.wait(task.id), 60)
 
 
-async def test_a_subagent_in_the_foreground_returns_its_answer(setting: Setting) -> None:
-    task = await setting.run("count")
-    assert task.status == "completed" and task.output == "did count" and task.id == "agent_1"
-    assert task.usage and task.usage.input_tokens == 4 and task.usage.cost_usd == 0.5
-    assert setting.changes("agent_1") == ["created", "started", "updated", "completed"]
-    assert setting.finished == []
-
-
-async def test_what_a_subagent_uses_is_told_with_its_task_as_parent(setting: Setting) -> None:
-    await setting.run("count")
-    [usage] = [event for event in setting.events if isinstance(event, Usage)]
-    assert usage.parent == "agent_1" and usage.seq == 0
-    [text] = [event for event in setting.events if isinstance(event, TaskChanged) and event.change == "text"]
-    assert text.data == {"delta": "working"}
-
-
-async def test_a_background_subagent_is_announced_when_it_ends(setting: Setting) -> None:
-    task = await setting.run("count", background=True)
-    assert task.status == "running" and task.output is None
-    done = await ended(setting, task)
-    assert done.status == "completed" and [task.id for task in setting.finished] == ["agent_1"]
-
-
 async def test_interrupting_the_one_who_waits_stops_a_task_in_the_foreground(setting: Setting) -> None:
     waiting = asyncio.create_task(setting.run("hang"))
     await until(lambda: "started" in setting.changes("agent_1"))
@@ -119,42 +95,8 @@ async def test_interrupting_the_one_who_waits_stops_a_task_in_the_foreground(set
     assert setting.tasks.get("agent_1").status == "cancelled"
 
 
-async def test_a_stopped_subagent_keeps_what_it_said_and_used(setting: Setting) -> None:
-    await setting.run("hang", background=True)
-    await until(lambda: any(isinstance(event, Usage) for event in setting.events))
-    task = await setting.tasks.stop("agent_1", "enough")
-    assert (task.status, task.output, task.error and task.error.message) == ("cancelled", "working", "enough")
-    assert task.usage and task.usage.input_tokens == 4
-
-
-async def test_a_subagent_whose_words_nobody_takes_can_be_stopped(
-    setting: Setting, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(tasks_module, "LAST_WORDS", 0.01)
-    await setting.run("hang", background=True)
-    setting.may_go_on.clear()
-    await until(lambda: "started" in setting.changes("agent_1"))
-    task = await asyncio.wait_for(setting.tasks.stop("agent_1"), 60)
-    assert task.status == "cancelled"
-
-
-async def test_only_so_many_subagents_run_at_once(tmp_path: Path) -> None:
-    setting = Setting(tmp_path, limit=2)
-    for _ in range(4):
-        await setting.run("hang", background=True)
-    await until(lambda: [task.status for task in setting.tasks.list()] == ["running", "running", "queued", "queued"])
-    await setting.tasks.stop_all()
-    assert {task.status for task in setting.tasks.list()} == {"cancelled"}
-
-
 async def start(setting: Setting, tmp_path: Path, command: str) -> Task:
     return await setting.tasks.start_process(command, cwd=str(tmp_path), env=ENV)
-
-
-async def test_a_process_keeps_its_output_and_exit_code(setting: Setting, tmp_path: Path) -> None:
-    task = await ended(setting, await start(setting, tmp_path, "echo out; echo err >&2; exit 3"))
-    assert task.status == "failed" and task.exit_code == 3 and task.pid
-    assert task.log_path and Path(task.log_path).read_text() == "out\nerr\n"
 
 
 async def test_a_daemon_it_leaves_ends_with_it(setting: Setting, tmp_path: Path) -> None:
@@ -189,35 +131,6 @@ async def test_a_stalled_reader_holds_back_agents_and_processes(setting: Setting
 
 def said(setting: Setting) -> list[TaskChanged]:
     return [event for event in setting.events if isinstance(event, TaskChanged) and event.change == "text"]
-
-
-async def test_an_endless_log_is_cut(setting: Setting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tasks_module, "LOG_CAP", 1000)
-    task = await ended(setting, await start(setting, tmp_path, "yes | head -c 200000"))
-    assert task.log_path and Path(task.log_path).read_bytes() == b"y\n" * 500 + tasks_module.CUT
-
-
-async def test_a_task_stopped_before_it_began_ends_like_any_other(setting: Setting) -> None:
-    task = setting.tasks.add(Assignment(prompt="hang", label="x"))
-    assert (await setting.tasks.stop(task.id, "no")).status == "cancelled"
-    assert setting.changes(task.id)[-1] == "cancelled"
-
-
-async def test_while_a_person_is_asked_the_task_says_so(setting: Setting) -> None:
-    await setting.run("hang", background=True)
-    with setting.tasks.asking("agent_1"):
-        assert setting.tasks.get("agent_1").status == "waiting_permission"
-    with setting.tasks.asking(None):
-        assert setting.tasks.get("agent_1").status == "running"
-    await setting.tasks.stop_all()
-
-
-async def test_stopping_all_starts_none_that_waited(tmp_path: Path) -> None:
-    setting = Setting(tmp_path, limit=1)
-    for _ in range(3):
-        await setting.run("hang", background=True)
-    await setting.tasks.stop_all()
-    assert [setting.changes(task.id) for task in setting.tasks.list()][1:] == [["created", "cancelled"]] * 2
 
 
 async def test_a_process_whose_output_cannot_be_kept_fails_and_does_not_wait_for_ever(setting: Setting) -> None:
@@ -272,14 +185,6 @@ async def test_a_process_that_changed_what_is_not_ours_fails_when_it_ends(tmp_pa
         task = await ended(setting, task)
     assert task.status == "failed" and task.error and task.error.message == "that was theirs"
     assert task.exit_code == (None if stopped else 0)
-
-
-async def test_the_check_of_a_process_that_cannot_be_started_is_called(tmp_path: Path) -> None:
-    called: list[str] = []
-    setting = Setting(tmp_path, watching=lambda: lambda: called.append("check"))
-    with pytest.raises(TreadleError):
-        await setting.tasks.start_process("true", cwd=str(tmp_path / "none"), env=ENV)
-    assert called == ["check"]
 
 
 async def test_words_reach_a_subagent_while_it_works_and_not_before_or_after(setting: Setting) -> None:

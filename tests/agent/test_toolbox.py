@@ -10,7 +10,6 @@ import pytest
 from tests.agent.test_mcp_client import SERVER
 from tests.waiting import until
 from treadle.agent.configuration import Configuration
-from treadle.agent.tasks import kinds
 from treadle.agent.toolbox import Toolbox
 from treadle.agent.tools.base import AnyArgs, AnyTool
 from treadle.errors import NotFound
@@ -47,13 +46,6 @@ def names(tools: list[AnyTool]) -> set[str]:
     return {tool.name for tool in tools}
 
 
-async def test_what_cannot_be_used_now_is_not_offered(tmp_path: Path) -> None:
-    box = await toolbox(tmp_path)
-    alone = names(box.offered(answers=False, skills=False))
-    assert {"read_file", "bash"} <= alone and not {"skill", "ask_user", "tool_search"} & alone
-    assert names(box.offered(answers=True, skills=True)) - alone == {"skill", "ask_user"}
-
-
 async def test_a_tool_that_a_rule_forbids_outright_is_not_offered(tmp_path: Path) -> None:
     box = await toolbox(tmp_path, rules=Rules(deny=("Bash", "WebFetch", "Write(.env)")))
     offered = names(box.offered(answers=False, skills=False))
@@ -67,18 +59,6 @@ async def test_three_hundred_tools_are_found_by_search_and_do_not_fill_the_conte
     assert len(box.deferred) == 300
     again = names(box.offered(answers=False, skills=False, found=["mcp__archive__look_up_7"]))
     assert again - offered == {"mcp__archive__look_up_7"}
-
-
-async def test_the_kinds_of_subagent_are_named_where_the_model_chooses_one(tmp_path: Path) -> None:
-    box = await toolbox(tmp_path)
-    schemas = box.schemas(box.offered(answers=False, skills=False), kinds(()).values())
-    (task,) = [schema for schema in schemas if schema.name == "task"]
-    assert all(f"\n- {kind.name}: " in task.description for kind in kinds(()).values())
-
-
-async def test_a_server_that_is_not_there_cannot_be_switched(tmp_path: Path) -> None:
-    with pytest.raises(NotFound, match="no MCP server 'archive'"):
-        await (await toolbox(tmp_path)).switch("archive", on=False)
 
 
 @pytest.mark.parametrize("server", ["notes", "claude.ai Notes", "a__b", "n" * 70])
@@ -141,27 +121,6 @@ async def test_a_list_of_our_own_tools_starts_no_servers_and_servers_by_name_are
     assert (await offered(offered=("glob",), servers={"y": server}))[0] == {"glob", "mcp__x__one", "mcp__y__one"}
     whole, _, warnings = await offered(denied=("mcp__x__one",), servers={"bad": {"command": 3}})
     assert "mcp__x__one" not in whole and len(warnings) == 1 and "bad" in warnings[0]
-
-
-async def test_exactly_what_was_set_is_there_and_errors_are_named(tmp_path: Path) -> None:
-    server = {"command": sys.executable, "args": ["-c", SERVER.replace("MORE", "")]}
-    box = await toolbox(tmp_path)
-    try:
-        changed = await box.set_servers({"a": server, "bad": {}, "gone": {"command": "/nowhere"}})
-        assert changed.added == ("a",) and changed.removed == () and set(changed.errors) == {"bad", "gone"}
-        assert "mcp__a__one" in box.registry
-        again = await box.set_servers({"a": server})
-        assert (again.added, again.removed, again.errors) == ((), (), {})
-        changed = await box.set_servers({"a": {**server, "env": {"X": "1"}}})
-        assert (changed.added, changed.removed) == (("a",), ()) and "mcp__a__one" in box.registry
-        await box.switch("a", on=False)
-        assert box.states == {"a": "disabled"} and "mcp__a__one" not in box.registry
-        await box.switch("a", on=True)
-        assert box.states == {"a": "connected"}
-        gone = await box.set_servers({})
-        assert (gone.added, gone.removed) == ((), ("a",)) and box.registry.known("mcp__a__one") is None
-    finally:
-        await box.close()
 
 
 async def test_a_tool_for_the_host_alone_is_kept_from_the_model(tmp_path: Path) -> None:

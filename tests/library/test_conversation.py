@@ -30,12 +30,6 @@ def model(tmp_path: Path) -> str:
     return f"scripted:{tmp_path / 'script.toml'}"
 
 
-async def test_a_query_gives_the_events_of_one_turn(tmp_path: Path, model: str) -> None:
-    events = [event async for event in treadle.query("hi", cwd=tmp_path, model=model)]
-    assert isinstance(events[0], treadle.TurnStarted) and isinstance(events[-1], treadle.TurnEnded)
-    assert events[-1].text == "Done."
-
-
 async def test_nothing_is_written_unless_somebody_may_say_yes(tmp_path: Path, model: str) -> None:
     async with treadle.open(cwd=tmp_path, model=model) as conversation:
         result = await conversation.say("write it")
@@ -57,15 +51,6 @@ async def test_a_callback_answers_the_agents_questions(tmp_path: Path, model: st
     assert [change.path for change in result.changes] == [str(tmp_path / "made.txt")]
 
 
-async def test_a_callback_may_be_async_and_say_why_not(tmp_path: Path, model: str) -> None:
-    async def on_ask(question: treadle.Asked) -> str:
-        return "not on a Sunday"
-
-    async with treadle.open(cwd=tmp_path, model=model, on_ask=on_ask) as conversation:
-        result = await conversation.say("write it")
-    assert result.summary.denials[0].reason == "not on a Sunday"
-
-
 async def test_leaving_the_loop_early_interrupts_the_turn(tmp_path: Path) -> None:
     agent = ScriptedAgent([treadle.TextDelta(text="begun"), asyncio.Event()])
     async with treadle.open(agent=agent, cwd=tmp_path) as conversation:
@@ -76,40 +61,6 @@ async def test_leaving_the_loop_early_interrupts_the_turn(tmp_path: Path) -> Non
         reader = session.events()
         await until(lambda: any(isinstance(event, treadle.TurnEnded) for event in reader.ready()))
     assert session.closed
-
-
-async def test_leaving_a_query_early_closes_its_session(tmp_path: Path) -> None:
-    agent = ScriptedAgent([treadle.TextDelta(text="begun"), asyncio.Event()])
-    async for event in treadle.query("go", agent=agent, cwd=tmp_path):
-        if isinstance(event, treadle.TextDelta):
-            break
-    await until(lambda: agent.sessions[0].closed)
-
-
-async def test_hooks_of_the_program_block_and_hear_the_end(tmp_path: Path, model: str) -> None:
-    told: list[str] = []
-
-    def pre_tool(use: treadle.Use) -> str | None:
-        return "not there" if use.paths == (str(tmp_path / "made.txt"),) else None
-
-    async def stop(outcome: str, text: str) -> None:
-        told.append(f"{outcome}: {text}")
-
-    async with treadle.open(cwd=tmp_path, model=model, mode="yolo", pre_tool=pre_tool, stop=stop) as conversation:
-        result = await conversation.say("write it")
-    assert result.summary.denials[0].by == "hook" and "not there" in result.summary.denials[0].reason
-    assert told == ["completed: Done."] and not (tmp_path / "made.txt").exists()
-
-
-async def test_what_a_hook_adds_is_read_by_the_model(tmp_path: Path) -> None:
-    (tmp_path / "s.toml").write_text(WRITE + says("Thanks.", when="well done", times="always"))
-    async with treadle.open(
-        cwd=tmp_path,
-        model=f"scripted:{tmp_path / 's.toml'}",
-        mode="yolo",
-        post_tool=lambda use, result, ok: "well done" if ok else None,
-    ) as conversation:
-        assert (await conversation.say("write it")).text == "Thanks."
 
 
 @pytest.mark.parametrize(
@@ -129,12 +80,6 @@ async def test_a_wrong_option_is_refused_where_it_is_given(tmp_path: Path, optio
         async with treadle.open(**{"cwd": tmp_path, **options}):
             raise AssertionError("it was opened")
     assert names in str(wrong.value)
-
-
-async def test_another_agent_refuses_what_only_ours_can_do(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="cannot use tools and hooks"):
-        async with treadle.open(agent=ScriptedAgent(), cwd=tmp_path, stop=lambda outcome, text: None):
-            raise AssertionError("it was opened")
 
 
 async def test_an_answer_of_a_type_is_asked_for_until_it_fits_and_a_turn_that_fails_has_none(tmp_path: Path) -> None:
@@ -199,37 +144,6 @@ async def test_a_callback_that_fails_denies_and_ends_the_turn(tmp_path: Path) ->
         assert said.decision == "deny" and isinstance(events[-1], treadle.TurnEnded)
         assert events[-1].outcome == "interrupted"
         assert not await conversation.steer("too late")
-
-
-def test_a_value_can_be_had_without_async_too(tmp_path: Path) -> None:
-    agent = ScriptedAgent([treadle.TextDelta(text="[1]")])
-    assert treadle.run("x", agent=agent, cwd=tmp_path, output_type=list[int]).value == [1]
-    assert (
-        agent.sessions[0].closed and agent.sessions[0].spec.cwd == str(tmp_path) and not agent.sessions[0].spec.answers
-    )
-
-
-def test_a_script_needs_no_async(tmp_path: Path, model: str) -> None:
-    result = treadle.run("hi", cwd=tmp_path, model=model)
-    assert (result.text, result.ok, result.cost, result.error) == ("Done.", True, None, None)
-
-
-async def test_a_notebook_has_a_loop_of_its_own_and_it_works_all_the_same(tmp_path: Path, model: str) -> None:
-    assert treadle.run("hi", cwd=tmp_path, model=model).text == "Done."
-    with pytest.raises(ConfigError):
-        treadle.run("hi", cwd=tmp_path, model=model, mode="reckless")
-
-
-async def test_words_reach_the_running_turn(tmp_path: Path) -> None:
-    gate = asyncio.Event()
-    agent = ScriptedAgent([treadle.TextDelta(text="begun"), gate])
-    async with treadle.open(agent=agent, cwd=tmp_path) as conversation:
-        assert not await conversation.steer("too early")
-        async for event in conversation.turn("go"):
-            if isinstance(event, treadle.TextDelta):
-                assert await conversation.steer("more")
-                gate.set()
-    assert agent.sessions[0].steered == ["more"]
 
 
 async def test_words_for_an_agent_that_hears_none_while_it_works_are_refused(tmp_path: Path) -> None:
@@ -308,11 +222,6 @@ def test_mypy_refuses_wrong_options_and_takes_right_ones(tmp_path: Path) -> None
     command = [sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(tmp_path), "program.py"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout
-
-
-def test_editors_and_dir_list_the_names() -> None:
-    assert {"run", "query", "open", "tool", "Limits", "SessionOptions"} <= set(dir(treadle))
-    assert all(getattr(treadle, name) is not None for name in dir(treadle))
 
 
 def test_every_option_of_a_session_is_typed() -> None:

@@ -1,16 +1,13 @@
 """A program's functions as tools of an agent."""
 
-import asyncio
-from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
 import pytest
 
 import treadle
-from tests.scripts import calls, says
 from treadle.errors import ConfigError, ToolError
-from treadle.library.conversation import MARK, taken
+from treadle.library.conversation import MARK
 from treadle.session import OwnTool
 
 
@@ -38,26 +35,12 @@ def test_the_signature_is_the_schema() -> None:
     assert made.parameters["required"] == ["city"] and made.parameters["additionalProperties"] is False
 
 
-def test_a_tool_can_still_be_called_as_a_function() -> None:
-    assert weather("Rome") == {"city": "Rome", "days": 1}
-
-
 async def test_arguments_are_checked_and_failures_are_for_the_model_to_read() -> None:
     made = own(weather)
     assert await made.call({"city": "Rome", "days": 3}) == '{"city":"Rome","days":3}'
     for given, words in [({}, "city"), ({"city": "Rome", "more": 1}, "more"), ({"city": "Atlantis"}, "no such city")]:
         with pytest.raises(ToolError, match=words):
             await made.call(given)
-
-
-async def test_an_async_function_and_plain_text_work_too() -> None:
-    @treadle.tool(name="later", description="Later.", kind="read")
-    async def wait(seconds: float) -> str:
-        await asyncio.sleep(0)
-        return f"waited {seconds}"
-
-    made = own(wait)
-    assert (made.name, made.kind) == ("later", "read") and await made.call({"seconds": 0}) == "waited 0.0"
 
 
 def test_what_a_model_could_not_call_is_refused() -> None:
@@ -68,21 +51,6 @@ def test_what_a_model_could_not_call_is_refused() -> None:
     for function in (untyped, many, silent):
         with pytest.raises(ConfigError):
             treadle.tool(function)
-
-
-def test_names_and_functions_can_be_given_together() -> None:
-    assert taken(None) == (None, ())
-    assert taken([weather]) == (None, (own(weather),))
-    assert taken(["bash", weather]) == (("bash",), (own(weather),))
-    assert taken([]) == ((), ())
-
-
-async def test_an_agent_calls_the_function(tmp_path: Path) -> None:
-    (tmp_path / "s.toml").write_text(calls("weather", {"city": "Rome"}, when="weather") + says("Sunny.", when="days"))
-    model = f"scripted:{tmp_path / 's.toml'}"
-    async with treadle.open(cwd=tmp_path, model=model, tools=[weather], on_ask=lambda asked: True) as conversation:
-        result = await conversation.say("What is the weather in Rome?")
-    assert result.text == "Sunny." and result.summary.tools[0].started.name == "weather"
 
 
 def test_a_schema_holds_the_types_that_its_arguments_are_made_of() -> None:

@@ -60,13 +60,6 @@ def test_no_secret_comes_through_under_a_name_that_no_list_has_nor_in_a_value() 
     assert reduced(usual) == usual and reduced(INSIDE, ["PIP_INDEX_URL"]).keys() == {"PIP_INDEX_URL"}
 
 
-def test_an_agent_that_calls_its_own_model_gets_the_providers_variables() -> None:
-    seen = reduced(PARENT, providers=True)
-    assert seen["ANTHROPIC_API_KEY"] == "k" and seen["ANTHROPIC_BASE_URL"] == "u"
-    assert "GITHUB_TOKEN" not in seen
-    assert "MYANTHROPIC_X" not in reduced({"MYANTHROPIC_X": "1", "PATHS": "2"}, providers=True)
-
-
 def test_what_someone_sets_for_tools_reaches_them_but_never_the_keys_that_we_use_ourselves() -> None:
     assert given({**PARENT, **dict.fromkeys(KEYS, "k")}) == {
         name: value for name, value in PARENT.items() if name != "ANTHROPIC_API_KEY"

@@ -4,18 +4,14 @@ import pytest
 
 from treadle.errors import ConfigError
 from treadle.policy.network import (
-    OFFLINE,
     host_of,
     is_elsewhere,
     is_host,
-    is_loopback,
     is_public,
     named,
-    offline,
     parse,
     parse_network,
     permitted,
-    refusal,
     shown,
 )
 
@@ -41,19 +37,6 @@ def test_a_star_is_every_name_below_and_a_port_is_that_port_only() -> None:
         assert not permitted(hosts, other, 443)
 
 
-def test_a_group_stays_a_name_and_registries_are_all_of_them() -> None:
-    assert parse_network("PyPI, a.example, pypi") == ("off", ("pypi", "a.example"))
-    assert parse_network("go,registries") == ("off", ("go", "npm", "pypi", "crates"))
-
-
-def test_a_refusal_says_what_a_person_can_type() -> None:
-    said = refusal((), "files.example", "a.example:81")
-    assert "the network is off" in said and "--network files.example,a.example:81, or" in said
-    assert "only a.example can be reached. A person can add b.example to" in refusal(("a.example",), "b.example")
-    assert "npm, pypi, crates, go" in said and said.startswith("files.example, a.example:81 may not be reached: ")
-    assert "--network a.example, or" in refusal((), "a.example", "a.example"), "each is named once"
-
-
 def test_the_host_of_an_address_is_written_as_in_a_list() -> None:
     assert [shown(*named(url)) for url in ("https://A.example/b", "http://a.example:81", "https://a.example:443")] == [
         "a.example",
@@ -72,14 +55,6 @@ def test_the_host_of_an_address_is_written_as_in_a_list() -> None:
         "a.example:81",
         *("", "", ""),
     ]
-
-
-@pytest.mark.parametrize("sign", OFFLINE)
-def test_what_a_program_says_without_a_network_is_explained(sign: str) -> None:
-    said = offline(f"curl: (6) {sign}: x")
-    assert said.startswith("commands have no network here") and "A person can allow it with --network HOSTS, or" in said
-    assert "A person can add HOSTS to --network" in offline(sign, ("a.example",))
-    assert offline("all is well") == ""
 
 
 def test_a_pattern_is_not_a_host() -> None:
@@ -114,11 +89,6 @@ def test_a_private_address_may_be_another_machine_but_never_this_one_or_a_clouds
     here = ("127.0.0.1", "0.0.0.0", "::", "::1", "::ffff:127.0.0.1", "2002:7f00:1::", "64:ff9b::7f00:1", "64:ff9b:1::1")
     metadata = ("169.254.169.254", "fe80::1", "fd00:ec2::254", "100.100.100.200", "64:ff9b::a9fe:a9fe")
     assert not any(is_elsewhere(parse(address)) for address in (*here, *metadata, "224.0.0.1", "ff02::1"))
-
-
-def test_only_this_machine_is_loopback() -> None:
-    assert all(map(is_loopback, ("127.0.0.1", "127.9.9.9", "::1", "localhost")))
-    assert not any(map(is_loopback, ("0.0.0.0", "::", "10.0.0.1", "localhost.example", "example", "")))
 
 
 @pytest.mark.parametrize("address", ["2001:0:101:101::", "2002:101:101::", "::1.1.1.1", "100::1", "5f00::1"])

@@ -4,10 +4,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from treadle.errors import ConfigError
 from treadle.events import ToolKind
 from treadle.io.machine import DISK
-from treadle.policy.rules import MAX_FOUND, AsWritten, RuleSet, parse_rule
+from treadle.policy.rules import MAX_FOUND, AsWritten, RuleSet
 from treadle.session import Access, Rules
 
 CWD = "/work/repo"
@@ -117,19 +116,6 @@ def test_a_compound_command_is_judged_by_its_worst_part(command: str) -> None:
         verdict(bash(command), allow=("Bash(ls*)", "Bash(echo *)", "Bash(true)", "Bash(find *)", "Bash(cd *)"))
         == "none"
     )
-
-
-def test_allow_needs_every_part_to_be_allowed() -> None:
-    allow = ("Bash(git status*)", "Bash(cd *)")
-    assert verdict(bash("cd a && git status -s"), allow=allow) == "allow"
-    assert verdict(bash("timeout 5 git status"), allow=allow) == "allow"
-    assert verdict(bash("LANG=C git status"), allow=allow) == "allow"
-    assert verdict(bash("GIT_SSH_COMMAND=evil git status"), allow=allow) == "none"
-    assert verdict(bash("PATH=/evil; git status"), allow=allow) == "none"
-    assert verdict(bash("sudo git status"), allow=allow) == "none"
-    assert verdict(bash("git status $(evil)"), allow=allow) == "none"
-    assert verdict(bash("git status; $X"), allow=allow) == "none"
-    assert verdict(bash("/tmp/git status"), allow=allow) == "none"
 
 
 def test_what_cannot_be_understood_must_ask_when_rules_limit_commands() -> None:
@@ -253,11 +239,6 @@ def test_no_way_of_writing_a_file_gets_round_a_rule_about_writing(tree: RuleSet,
     assert decision is not None and decision.verdict == "deny" and "Write(.env*)" in decision.reason
 
 
-@pytest.mark.parametrize("command", ["cat *.py", "ls src/**/*.py", "rm *.o", "git log .en", "grep '.*' x", "cat x"])
-def test_names_that_cannot_be_meant_are_left_alone(tree: RuleSet, command: str) -> None:
-    assert tree.judge(bash(command)) is None
-
-
 def test_more_names_than_can_be_looked_at_are_forbidden_at_once() -> None:
     many = bash("cat " + " ".join(map(str, range(MAX_FOUND + 1))))
     assert verdict(many, deny=("Read(secrets/**)",)) == "deny"
@@ -284,26 +265,6 @@ def test_a_symlink_does_not_get_round_a_rule(tmp_path: Path) -> None:
     denied = rules.judge(Access(tool="read_file", kind="read", paths=(str(tmp_path / "innocent" / "key"),)))
     assert denied is not None and denied.verdict == "deny" and "Read(secrets/**)" in denied.reason
     assert rules.judge(Access(tool="write_file", kind="write", paths=(str(tmp_path / "src" / "out" / "x"),))) is None
-
-
-def test_allow_needs_every_path_and_deny_any() -> None:
-    both = Access(tool="multi_edit", kind="write", paths=(f"{CWD}/a/x", f"{CWD}/b/x"))
-    assert verdict(both, allow=("Write(a/**)",)) == "none"
-    assert verdict(both, allow=("Write(a/**)", "Write(b/**)")) == "allow"
-    assert verdict(both, deny=("Write(b/**)",)) == "deny"
-
-
-def test_a_working_directory_with_pattern_characters_is_taken_literally(tmp_path: Path) -> None:
-    odd = tmp_path / "a[b]*{c,d}"
-    odd.mkdir()
-    rules = RuleSet(Rules(deny=("Write(x)",)), str(odd), DISK)
-    assert rules.judge(Access(tool="write_file", kind="write", paths=(str(odd / "x"),)))
-
-
-@pytest.mark.parametrize("text", ["", "Bash(", "Bash)x(", "two words", "Write({a,b}" + "{a,b}" * 20 + ")"])
-def test_what_is_not_a_rule_is_refused(text: str) -> None:
-    with pytest.raises(ConfigError):
-        parse_rule(text)
 
 
 simple = st.sampled_from(["ls", "echo hi", "git status", "true", "FOO=1 make", "cat a > b", "(ls)", "$X", "[ a ]"])
@@ -359,9 +320,3 @@ def test_a_rule_can_be_the_whole_command_or_name_every_path() -> None:
     both = Access(tool="read_file", kind="read", paths=(f"{CWD}/a.txt", f"{CWD}/b.txt"))
     assert found.names_paths(file("read", "a.txt")) and not found.names_paths(both)
     assert not found.names_paths(bash("ls"))
-
-
-def test_a_rule_about_the_home_directory_is_about_that() -> None:
-    home = DISK.expand("~")
-    assert rules().absolute("~/.ssh/**") == f"{home}/.ssh/**"
-    assert verdict(file("read", f"{home}/.ssh/id"), deny=("Read(~/.ssh/**)",)) == "deny"

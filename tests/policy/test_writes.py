@@ -178,12 +178,6 @@ def test_what_changes_the_whole_checkout_says_so(command: str) -> None:
     assert "." in [target.path for target in of_command(command).targets]
 
 
-def test_git_commands_that_depend_on_the_repository_are_named_with_their_directory() -> None:
-    assert of_command("git -C sub commit -am x").git == (("commit", "sub", "-am", "x"),)
-    assert of_command("git push origin main").git == (("push", "", "origin", "main"),)
-    assert of_command("git co x").git == (("alias", "", "co", "x"),)
-
-
 @pytest.mark.parametrize(
     "command",
     [
@@ -200,11 +194,6 @@ def test_git_commands_that_depend_on_the_repository_are_named_with_their_directo
 )
 def test_words_that_a_program_may_write_are_mentions(command: str) -> None:
     assert "src/h" in of_command(command).mentions
-
-
-def test_our_own_commands_mention_nothing() -> None:
-    assert not of_command("heimdall-claim wait src/h").mentions
-    assert of_command("cd a && ./tool b").mentions == ("b", "a/b")
 
 
 @given(st.text(max_size=60))

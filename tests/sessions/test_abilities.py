@@ -53,19 +53,6 @@ async def test_a_changed_input_that_the_agent_cannot_take_is_a_denial_with_the_w
     assert warned.code == "changed_input" and "bash was denied" in warned.message
 
 
-async def test_a_changed_input_is_taken_by_an_agent_that_can() -> None:
-    events = await answered(CHANGED)
-    assert [event.changeable for event in events if isinstance(event, Asked)] == [True]
-    assert [event.decision for event in events if isinstance(event, Answered)] == ["allow"]
-
-
-async def test_the_same_input_is_no_change() -> None:
-    same = Answer(decision="allow", changed_args=dict(ASKED.args))
-    assert [event.decision for event in await answered(same, "changed_input") if isinstance(event, Answered)] == [
-        "allow"
-    ]
-
-
 async def test_a_change_in_a_denial_changes_nothing() -> None:
     denied = Answer(decision="deny", text="no", changed_args={"command": "x"})
     (said,) = [event for event in await answered(denied, "changed_input") if isinstance(event, Answered)]
@@ -208,24 +195,6 @@ def test_what_asks_for_an_ability_and_what_does_not(ability: str, spec: SessionS
     known = ABILITIES[ability]
     assert (caught.value.message, caught.value.hint) == (f"x {known.refusal}", known.hint)
     assert caught.value.details == {"ability": ability}
-
-
-@pytest.mark.parametrize(("length", "shown"), [(abilities.WORDS - 2, ""), (abilities.WORDS - 1, "...")])
-def test_a_long_input_is_repeated_up_to_its_limit(length: int, shown: str) -> None:
-    given = Answer(decision="allow", changed_args="x" * length, by="ann")  # type: ignore[arg-type]
-    text = abilities.instead_of_changed("x", given).text
-    assert text.endswith(": " + f'"{"x" * length}"'[: abilities.WORDS] + shown)
-    assert (
-        abilities.instead_of_changed("x", msgspec.structs.replace(given, text="now")).text == f"{text} They added: now"
-    )
-    assert abilities.instead_of_changed("x", given).by == "ann"
-
-
-@pytest.mark.parametrize("hook", ["pre_tool", "post_tool", "event"])
-def test_a_hook_of_any_kind_is_a_hook(hook: str) -> None:
-    program = treadle.session.OwnProgram(**{hook: lambda *given: asyncio.sleep(0, None)})
-    with pytest.raises(Unsupported, match="cannot run hooks"):
-        check("x", {}, SessionSpec(cwd="/", program=program))
 
 
 def test_every_field_that_a_session_can_be_opened_with_belongs_to_an_ability_or_is_ours_to_keep() -> None:

@@ -17,7 +17,6 @@ from treadle.sessions.handover import (
     HANDOVER,
     SECTIONS,
     TOKENS,
-    Gathering,
     Handover,
     gathered,
 )
@@ -151,25 +150,6 @@ def test_what_happened_is_told_in_its_section(name: str) -> None:
     assert f"## {SECTIONS[section][0]}\n- {fact}".replace("\n", "\n  ").replace("\n  -", "\n-") in made.prompt()
 
 
-def test_what_a_subagent_is_told_or_says_is_not_the_persons_or_the_agents() -> None:
-    assert not any(
-        getattr(gathered([event], "", NOBODY), name)
-        for name in SECTIONS
-        for event in (events.TurnStarted(prompt="x", parent="t"), events.Message(text="because", parent="t"))
-    )
-
-
-def test_a_try_that_worked_later_is_told_as_such() -> None:
-    first = events.CommandRun(command="make", exit_code=2, output="no", call="1")
-    text = told(first, events.CommandRun(command="make", exit_code=0, call="2"))
-    assert "(the same worked later)" in text
-
-
-def test_a_file_that_changes_often_is_told_once() -> None:
-    happened = [events.FileChanged(path="a", change=how) for how in ("added", "modified", "deleted")]
-    assert gathered(happened, "", NOBODY).changed == ("a (deleted)",)
-
-
 def test_secrets_are_taken_out() -> None:
     redactor = Redactor(["hunter2-hunter2"])
     made = gathered([events.TurnStarted(prompt="the key is hunter2-hunter2")], "", redactor)
@@ -181,23 +161,6 @@ def test_no_half_of_a_secret_is_left_where_a_text_is_cut(at: int) -> None:
     secret = "Zk3Qp9vLw2Xr7Tn5Hb8Yc4Jd6Mf1Gs0Ae"
     (text,) = gathered([events.TurnStarted(prompt=f"{'.' * at}{secret}{'.' * at}")], "", Redactor([secret])).task
     assert CUT in text and not set(text) & set(secret) - set(MARK)
-
-
-def test_it_goes_on_from_what_was_handed_over_before() -> None:
-    before = Handover(agent="a", task=("Call it Kestrel.",), failed=("make (exit code 2)",))
-    more = Gathering(NOBODY, before)
-    for event in (events.TurnStarted(prompt=f"Call it Kestrel.\n\n{before.prompt()}"), events.Message(text="hm")):
-        more.look(event)
-    more.look(events.TurnStarted(prompt="And faster."))
-    after = more.handover("b")
-    assert (after.task, after.failed, after.earlier) == (("Call it Kestrel.", "And faster."), before.failed, ())
-
-
-def test_a_session_that_began_with_a_handover_keeps_it_apart_from_the_persons_words() -> None:
-    before = Handover(agent="a", decisions=("never YAML",))
-    made = gathered([events.TurnStarted(prompt=f"{before.prompt()}\n\nGo on.")], "b", NOBODY)
-    assert made.task == ("Go on.",)
-    assert "never YAML" in made.earlier[0]
 
 
 @pytest.mark.parametrize("end", [ENDS, ENDS.upper(), "</ handover>", "< /handover\n>"])

@@ -18,34 +18,6 @@ def filled(count: int, window: int = 8, keep: int = 16) -> EventLog:
     return log
 
 
-async def test_a_reader_replays_from_its_cursor_and_goes_on_live() -> None:
-    log = filled(3)
-    reader = log.read(after=1)
-    assert [event.seq for event in await reader.batch()] == [2, 3]
-    waiting = asyncio.create_task(reader.batch())
-    await asyncio.sleep(0)
-    log.append(TextDelta(text="new"), "t")
-    assert [event.seq for event in await waiting] == [4]
-
-
-async def test_an_event_keeps_the_turn_that_it_names_and_gets_the_one_that_it_lacks() -> None:
-    log = EventLog(clock=lambda: 7.0)
-    for event, turn in ((TextDelta(text="a"), "t"), (TextDelta(text="b", turn="own"), "t"), (TextDelta(text="c"), "")):
-        log.append(event, turn)
-    assert [(event.turn, event.ts, event.seq) for event in log.read().ready()] == [
-        ("t", 7, 1),
-        ("own", 7, 2),
-        ("", 7, 3),
-    ]
-    assert log.read(after=9).ready() == [] and log.last == 3
-    log.close()
-    with pytest.raises(AssertionError, match="an event after Closed"):
-        log.append(TextDelta(text="d"), "t")
-    with pytest.raises(ValueError, match="at least a window"):
-        EventLog(window=3, keep=2)
-    assert EventLog(window=3, keep=3).last == 0
-
-
 async def test_many_small_events_are_forgotten_by_windows_and_small_ones_weigh_nothing() -> None:
     log = filled(23)
     assert [event.seq for event in log.read().ready()][0] == 1, "a window beyond what is kept"
@@ -63,13 +35,6 @@ async def test_many_small_events_are_forgotten_by_windows_and_small_ones_weigh_n
     assert len(heavy.read().ready()) == 1 + LATEST
 
 
-async def test_minus_one_is_from_now_on() -> None:
-    log = filled(3)
-    reader = log.read(after=-1)
-    log.append(TextDelta(text="new"), "t")
-    assert (await anext(reader)).seq == 4
-
-
 async def test_a_lossless_reader_a_window_behind_holds_the_session_until_it_reads() -> None:
     log = filled(0)
     reader = log.read()
@@ -81,27 +46,6 @@ async def test_a_lossless_reader_a_window_behind_holds_the_session_until_it_read
     assert not held.done()
     assert len(await reader.batch()) == 8
     await asyncio.wait_for(held, 60)
-
-
-async def test_a_late_reader_that_starts_in_the_past_holds_the_session_too() -> None:
-    log = filled(12)
-    await asyncio.wait_for(log.room(), 60)
-    late = log.read(after=0)
-    held = asyncio.create_task(log.room())
-    await asyncio.sleep(0)
-    assert not held.done()
-    assert len(await late.batch()) == 12
-    await asyncio.wait_for(held, 60)
-
-
-async def test_an_observer_never_holds_the_session() -> None:
-    log = filled(0)
-    log.read(observer=True)
-    observer = log.read(observer=True)
-    for _ in range(100):
-        await asyncio.wait_for(log.room(), 60)
-        log.append(TextDelta(text="x"), "t")
-    assert isinstance((await observer.batch())[0], Warned)
 
 
 async def test_a_forgotten_or_closed_reader_lets_go_of_the_session() -> None:
@@ -116,13 +60,6 @@ async def test_a_forgotten_or_closed_reader_lets_go_of_the_session() -> None:
     assert not held.done()
     del reader
     await asyncio.wait_for(held, 60)
-
-
-async def test_closing_ends_readers_after_the_last_event() -> None:
-    log = filled(2)
-    reader = log.read()
-    log.close()
-    assert [event.seq async for event in reader] == [1, 2]
 
 
 @given(st.lists(st.sampled_from(["append", "batch", "next"]), max_size=60))

@@ -78,17 +78,6 @@ async def test_who_leaves_before_the_end_has_interrupted_the_turn() -> None:
     assert ended.outcome == "interrupted" and ended.error is not None and ended.error.message == "gone"
 
 
-async def test_what_belongs_to_no_turn_is_there_until_who_wants_it_leaves() -> None:
-    opened = session([Message(text="done")])
-    async with ServedTurn(opened, beside=True) as served:
-        opened.emit(Warned(message="before"))
-        await served.prompt(Prompt(text="go"))
-        events = await taken(served, whole=True)
-        opened.emit(Warned(message="after"))
-        assert [event.message for event in [events[0], *served.ready()]] == ["before", "after"]
-    await opened.close()
-
-
 @pytest.mark.parametrize("by", ["client", "client, and goes on", "another", "no one"])
 async def test_a_question_is_put_to_the_client_until_it_is_settled(by: str) -> None:
     opened, put, given_up = session([ASKED, Message(text="done")]), asyncio.Event(), asyncio.Event()

@@ -1,20 +1,18 @@
 """Every session, native or driven: one TurnEnded per turn, a bounded queue, questions with deadlines."""
 
 import asyncio
-import logging
 from collections.abc import Awaitable, Callable
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from treadle.errors import Busy, LocalError, NotFound, ProviderError
+from treadle.errors import Busy, LocalError, ProviderError
 from treadle.events import (
     Answered,
     AnyEvent,
     Asked,
     Closed,
-    Failed,
     Message,
     TextDelta,
     TurnEnded,
@@ -61,59 +59,6 @@ async def turn_of(session: Playing, text: str = "hi") -> list[AnyEvent]:
     return [event async for event in run_turn(session, text)]
 
 
-async def test_a_turn_starts_works_and_ends_once() -> None:
-    session = Playing(say)
-    events = await turn_of(session)
-    assert [type(event) for event in events] == [TurnStarted, TextDelta, TurnEnded]
-    assert isinstance(events[-1], TurnEnded) and events[-1].text == "HI"
-    assert [event.seq for event in events] == [1, 2, 3]
-    await session.close()
-
-
-async def test_turns_run_one_after_the_other_in_the_order_asked() -> None:
-    session = Playing(say)
-    reader = session.events()
-    for number in range(5):
-        await session.prompt(Prompt(text=str(number)))
-    kinds = []
-    async for event in reader:
-        kinds.append(type(event))
-        if kinds.count(TurnEnded) == 5:
-            break
-    assert kinds == [TurnStarted, TextDelta, TurnEnded] * 5
-    await session.close()
-
-
-async def test_an_error_of_ours_becomes_a_failed_turn_with_its_code() -> None:
-    async def fail(session: Playing, turn: Turn) -> TurnEnded:
-        raise ProviderError("the service is down", provider="acme", retryable=True)
-
-    session = Playing(fail)
-    _, failed, ended = await turn_of(session)
-    assert isinstance(failed, Failed) and failed.error.code == "provider_error" and failed.provider == "acme"
-    assert isinstance(ended, TurnEnded) and ended.outcome == "failed" and ended.error and ended.error.retryable
-    await session.close()
-
-
-async def test_a_bug_becomes_a_failed_turn_and_the_session_lives_on(
-    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(logging.getLogger("treadle"), "propagate", True)
-
-    async def burst(session: Playing, turn: Turn) -> TurnEnded:
-        raise ZeroDivisionError("oops")
-
-    session = Playing(burst)
-    *_, ended = await turn_of(session)
-    assert isinstance(ended, TurnEnded) and ended.error and ended.error.code == "internal_error"
-    [logged] = [record for record in caplog.records if record.levelno >= logging.ERROR]
-    assert (vars(logged)["session"], vars(logged)["turn"]) == (session.id, ended.turn) and logged.exc_info is not None
-    session.behaviour = say
-    *_, ended = await turn_of(session)
-    assert isinstance(ended, TurnEnded) and ended.outcome == "completed"
-    await session.close()
-
-
 async def test_an_interrupt_ends_the_turn_with_what_it_had_and_keeps_the_session() -> None:
     session = Playing(hang)
     events: list[AnyEvent] = []
@@ -126,17 +71,6 @@ async def test_an_interrupt_ends_the_turn_with_what_it_had_and_keeps_the_session
     assert ended.error and ended.error.code == "cancelled" and ended.error.message == "enough"
     session.behaviour = say
     assert len(await turn_of(session)) == 3
-    await session.close()
-
-
-async def test_an_interrupt_before_the_first_step_still_starts_and_ends_the_turn() -> None:
-    session = Playing(hang)
-    reader = session.events()
-    turn = await session.prompt(Prompt(text="hi"))
-    assert isinstance(await anext(reader), TurnStarted)
-    await session.interrupt(turn)
-    kinds = [type(event) for event in await reader.batch()]
-    assert kinds[-1] is TurnEnded and kinds.count(TurnEnded) == 1
     await session.close()
 
 
@@ -196,22 +130,6 @@ async def test_what_must_be_alone_is_refused_during_a_turn_and_holds_back_the_ne
         assert reader.ready() == [] and session.busy
         await session.interrupt(turn)
     assert [type(event) for event in reader.ready()] == [TurnStarted, TurnEnded]
-    await session.close()
-
-
-async def test_a_question_waits_for_its_answer() -> None:
-    session = Playing(ask, answers=True)
-    events: list[AnyEvent] = []
-    async for event in run_turn(session, "go"):
-        events.append(event)
-        if isinstance(event, Asked):
-            await session.answer("q1", Answer(decision="allow", by="ada"))
-            with pytest.raises(NotFound):  # the first counts, although the one who asked has not heard it yet
-                await session.answer("q1", Answer(decision="deny", by="bob"))
-    assert isinstance(events[-2], Answered) and isinstance(events[-1], TurnEnded)
-    assert events[-1].text == "allow by ada"
-    with pytest.raises(NotFound):
-        await session.answer("q1", Answer(decision="allow"))
     await session.close()
 
 
@@ -333,13 +251,6 @@ async def test_a_session_has_no_commands_and_changes_nothing_unless_its_kind_say
     await session.close()
 
 
-async def test_a_command_gives_its_result() -> None:
-    session = Commanding()
-    session.go.set()
-    assert await session.command("look", "here") == CommandResult(message="look here")
-    await session.close()
-
-
 @pytest.mark.parametrize("how", ["interrupt", "close"])
 async def test_a_command_that_is_stopped_says_that_it_failed(how: str) -> None:
     session = Commanding()
@@ -347,13 +258,6 @@ async def test_a_command_that_is_stopped_says_that_it_failed(how: str) -> None:
     await session.begun.wait()
     await (session.interrupt("/look") if how == "interrupt" else session.close())
     assert await work == CommandResult(message="", ok=False)
-    await session.close()
-
-
-async def test_an_interrupt_that_names_neither_turn_nor_command_goes_to_the_kind_of_session() -> None:
-    session = Commanding()
-    await session.interrupt("call_7", "enough")
-    assert session.reached == ["call_7: enough"]
     await session.close()
 
 
@@ -416,21 +320,6 @@ async def test_a_turn_may_interrupt_itself() -> None:
     ended = (await turn_of(session))[-1]
     assert isinstance(ended, TurnEnded) and ended.outcome == "interrupted"
     assert ended.error is not None and ended.error.message == "I cannot"
-    await session.close()
-
-
-async def test_what_a_helper_says_after_the_end_is_dropped() -> None:
-    session = Playing(say)
-    await session.close()
-    session.emit(TextDelta(text="late"))
-    assert [type(event) async for event in session.events()] == [Closed]
-
-
-async def test_half_characters_of_a_command_line_are_mended_before_anything_is_kept() -> None:
-    session = Playing(say)
-    started = (await turn_of(session, "a\udc80b"))[0]
-    assert isinstance(started, TurnStarted)
-    assert started.prompt.encode() and started.prompt[0] == "a" and started.prompt[-1] == "b"
     await session.close()
 
 

@@ -58,39 +58,6 @@ def test_all_of_it_holds_once_the_project_is_trusted_and_not_when_it_changes(rep
     assert load(repo).settings.permissions.allow == ()
 
 
-def test_the_local_file_the_users_and_the_machines_add_up(repo: Path) -> None:
-    says(repo / ".claude" / "settings.json", permissions={"deny": ["Bash(a)"]}, env={"A": "project"})
-    says(repo / ".claude" / "settings.local.json", permissions={"deny": ["Bash(b)"]}, env={"A": "local"})
-    says(repo.parent / "user" / "settings.json", permissions={"deny": ["Bash(c)"]}, env={"A": "user", "B": "user"})
-    says(repo.parent / "managed.json", permissions={"deny": ["Bash(d)"], "disableBypassPermissionsMode": "disable"})
-    loaded = load(repo, trusted=True)
-    settings, own = loaded.settings, repo / ".claude"
-    named = (repo.parent / "user" / "settings.json", own / "settings.json", own / "settings.local.json")
-    assert loaded.files == (*map(str, named), str(repo.parent / "managed.json")) and loaded.project == str(repo)
-    assert settings.permissions.deny == ("Bash(c)", "Bash(a)", "Bash(b)", "Bash(d)")
-    assert settings.variables == {"A": "local", "B": "user"} and not settings.bypass
-
-
-def test_sources_say_which_files_are_read(repo: Path) -> None:
-    says(repo / ".claude" / "settings.json", permissions={"deny": ["Bash(a)"]})
-    says(repo / ".claude" / "settings.local.json", permissions={"deny": ["Bash(b)"]})
-    says(repo.parent / "user" / "settings.json", permissions={"deny": ["Bash(c)"]})
-
-    def denied(*sources: str) -> tuple[str, ...]:
-        return load(repo, sources=sources).settings.permissions.deny
-
-    assert denied() == ()
-    assert (denied("project"), denied("local"), denied("user")) == (("Bash(a)",), ("Bash(b)",), ("Bash(c)",))
-
-
-def test_what_is_not_used_is_named_but_not_what_only_changes_looks(repo: Path) -> None:
-    says(repo.parent / "user" / "settings.json", apiKeyHelper="x", theme="dark", sandbox={"enabled": True, "x": 1})
-    loaded = load(repo)
-    [line] = loaded.warnings
-    assert line.partition(": ")[2] == "not used here: apiKeyHelper; not known here: sandbox.x"
-    assert loaded.settings.sandbox.use is True
-
-
 def test_a_broken_file_stops_a_person_only_if_it_is_their_own(repo: Path) -> None:
     (repo / ".claude").mkdir()
     (repo / ".claude" / "settings.json").write_text("{")

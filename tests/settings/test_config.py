@@ -8,13 +8,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from treadle.confinement import ResourceLimits
 from treadle.errors import ConfigError
 from treadle.io.paths import config_file
-from treadle.sandboxed.confining import settled
-from treadle.session import Confinement
 from treadle.settings import config, trust
-from treadle.settings.config import LoadedSettings, size, written_out
+from treadle.settings.config import LoadedSettings
 
 
 @pytest.fixture
@@ -43,16 +40,6 @@ def load(
     return config.load(str(cwd), environ or {}, flags, **more)
 
 
-def test_without_any_file_the_defaults_hold(repo: Path) -> None:
-    loaded = load(repo)
-    assert loaded == LoadedSettings(settings=config.Settings())
-    settings = loaded.settings
-    assert settings.mode is None and settings.bypass and not settings.web_fetch_private and not settings.chat.vim
-    assert (loaded.trusted, loaded.project, loaded.origins) == (False, None, {})
-    assert not config.McpServer().disabled and config.AgentSettings().mode is None
-    assert config.AgentSettings(permission_mode="acceptEdits").mode == "auto-edit"
-
-
 def test_each_layer_beats_the_one_below(repo: Path) -> None:
     user_says('model = "user"\nweak_model = "user"\nsystem_prompt = "user"\nappend_system_prompt = "user"')
     project_says(repo, 'model = "project"\nweak_model = "project"\nsystem_prompt = "project"')
@@ -66,22 +53,6 @@ def test_each_layer_beats_the_one_below(repo: Path) -> None:
     assert loaded.origins == {"model": "the command line"} and loaded.trusted
     with pytest.raises(ConfigError, match="the command line: model: Expected"):
         load(repo, flags={"model": 3})
-
-
-def test_where_a_model_and_a_mode_come_from_is_known(repo: Path) -> None:
-    path = project_says(repo, 'model = "project"\npermission_mode = "plan"')
-    assert load(repo, trusted=True).origins == {"model": path, "permission_mode": path}
-    assert load(repo, {"TREADLE_PERMISSION_MODE": "plan"}).origins == {"permission_mode": "TREADLE_PERMISSION_MODE"}
-
-
-def test_directories_add_up_and_what_is_no_such_list_is_replaced(repo: Path) -> None:
-    user_says('env = ["A"]\nadd_dirs = ["/a"]\ntools = ["bash"]\n[models]\nx = 1\ny = 1\n[sandbox]\nread = ["~/.a"]')
-    project_says(
-        repo, 'env = ["B"]\nadd_dirs = ["/b", "/a"]\ntools = ["grep"]\n[models]\ny = 2\n[sandbox]\nread = ["~/.b"]'
-    )
-    settings = load(repo, trusted=True).settings
-    assert (settings.env, settings.tools, settings.models) == (("B",), ("grep",), {"x": 1, "y": 2})
-    assert (settings.add_dirs, settings.sandbox.read) == (("/a", "/b"), ("~/.a", "~/.b")), "these add up"
 
 
 def test_sources_say_whose_files_count_but_what_the_user_forbids_always_holds(repo: Path) -> None:
@@ -117,32 +88,6 @@ def test_a_mistake_in_a_projects_file_stops_only_who_trusts_it(repo: Path) -> No
     assert len(loaded.ignored) == 1 and "is not valid TOML" in loaded.ignored[0]
     with pytest.raises(ConfigError, match="is not valid TOML"):
         load(repo, trusted=True)
-
-
-def test_rules_hooks_and_servers_of_all_layers_add_up(repo: Path) -> None:
-    user_says(
-        '[permissions]\ndeny = ["Bash(rm *)"]\n[[hooks.pre_tool]]\ncommand = "a"\n[mcp_servers.one]\ncommand = "x"'
-    )
-    project_says(
-        repo,
-        '[permissions]\ndeny = ["Bash(rm *)", "Write(.env)"]\n'
-        '[[hooks.pre_tool]]\ncommand = "b"\n[mcp_servers.two]\nurl = "y"',
-    )
-    settings = load(repo, flags={"permissions": {"allow": ["Bash(ls)"]}}, trusted=True).settings
-    assert settings.permissions.deny == ("Bash(rm *)", "Write(.env)")
-    assert settings.permissions.allow == ("Bash(ls)",)
-    assert [hook.command for hook in settings.hooks.pre_tool] == ["a", "b"]
-    assert sorted(settings.mcp_servers) == ["one", "two"]
-
-
-def test_the_nearest_project_file_up_to_the_top_of_the_repository_is_used(repo: Path) -> None:
-    project_says(repo.parent, 'model = "outside"')
-    assert load(repo / "deep" / "er", trusted=True).project is None
-    project_says(repo, 'model = "top"')
-    assert load(repo / "deep" / "er", trusted=True).settings.model == "top"
-    project_says(repo / "deep", 'model = "deep"')
-    loaded = load(repo / "deep" / "er", trusted=True)
-    assert (loaded.settings.model, loaded.project) == ("deep", str(repo / "deep"))
 
 
 def test_an_unknown_key_is_a_warning_that_names_it_and_the_file(repo: Path) -> None:
@@ -345,29 +290,6 @@ def test_every_setting_and_variable_stands_in_the_docs() -> None:
     assert variables == {variable: ".".join(place) for variable, place in config.ENVIRONMENT.items()}
 
 
-def test_a_size_is_a_number_with_a_unit() -> None:
-    assert [size(text) for text in ("4GB", "4 GB", "4G", "512MB", "7", "1T")] == [
-        *[4 << 30] * 3,
-        *(512 << 20, 7, 1 << 40),
-    ]
-    assert size(None) is None and size("off") == 0 and size("3 K") == 3072
-
-
-@pytest.mark.parametrize("use", [True, False])
-def test_true_and_false_are_short_for_its_use(use: bool) -> None:
-    assert written_out({"sandbox": use, "model": "m"}) == {"sandbox": {"use": use}, "model": "m"}
-    for table in ({"sandbox": {"use": use, "read": []}}, {"model": "m"}):
-        assert written_out(table) is table
-
-
-def test_the_limits_of_the_settings_hold_unless_others_were_asked_for(tmp_path: Path) -> None:
-    user_says('[sandbox]\nmemory = "4GB"\nprocesses = 0\ndisk = "off"')
-    settings = config.load(str(tmp_path)).settings
-    assert settled(Confinement(), settings).limits == ResourceLimits(memory=4 << 30, processes=0, disk=0)
-    mine = ResourceLimits(memory=1)
-    assert settled(Confinement(limits=mine), settings).limits == mine
-
-
 @pytest.mark.parametrize("wrong", ['memory = "much"', 'memory = "4 XB"', "processes = -1", 'disk = "-5GB"'])
 def test_what_is_no_size_is_refused(tmp_path: Path, wrong: str) -> None:
     user_says(f"[sandbox]\n{wrong}")
@@ -412,9 +334,3 @@ def test_every_value_that_its_name_calls_a_secret_is_known_and_no_other(settings
         "key-of-the-model",
         "key-of-the-server",
     ]
-
-
-def test_without_settings_or_with_damaged_ones_none_are_known(settings_file: Path) -> None:
-    assert config.known() == ()
-    settings_file.write_text("[models\n")
-    assert config.known() == ()

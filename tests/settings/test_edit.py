@@ -8,7 +8,7 @@ import pytest
 from treadle.errors import ConfigError, StorageError
 from treadle.io.paths import config_file
 from treadle.settings import config
-from treadle.settings.edit import add_allow_rules, allow_extension, choose
+from treadle.settings.edit import add_allow_rules, allow_extension
 
 RULE = "Bash(echo \"a\\b\" > 'c'\n\x7f ü)"
 
@@ -22,12 +22,6 @@ def user_says(text: str) -> Path:
 
 def allowed(tmp_path: Path) -> tuple[str, ...]:
     return config.load(str(tmp_path), {}).settings.permissions.allow
-
-
-def test_without_a_file_one_is_made_for_this_user_alone(tmp_path: Path, state_home: Path) -> None:
-    path = Path(add_allow_rules([RULE]))
-    assert allowed(tmp_path) == (RULE,)
-    assert str(path) == config_file() and path.stat().st_mode & 0o777 == 0o600
 
 
 @pytest.mark.parametrize(
@@ -61,14 +55,6 @@ def test_rules_are_put_where_they_belong_and_nothing_else_changes(
     ]
 
 
-def test_a_rule_that_is_there_is_not_added_again(tmp_path: Path, state_home: Path) -> None:
-    path = user_says('[permissions]\nallow = ["Write"]\n')
-    add_allow_rules(["Write"])
-    assert path.read_text() == '[permissions]\nallow = ["Write"]\n'
-    add_allow_rules(["Write", "Edit"])
-    assert allowed(tmp_path) == ("Edit", "Write")
-
-
 @pytest.mark.parametrize(
     "text",
     ["permissions = 3\n", "[permissions]\nallow = 3\n", "[", "\xff"],
@@ -79,17 +65,6 @@ def test_what_cannot_be_added_to_stays_as_it_is(state_home: Path, text: str) -> 
     with pytest.raises(ConfigError, match=str(path)):
         add_allow_rules(["Bash(make)"])
     assert path.read_bytes() == text.encode("latin-1")
-
-
-def test_a_choice_of_agent_or_model_replaces_the_last_one_and_nothing_else(tmp_path: Path, state_home: Path) -> None:
-    path = user_says('# mine\nweak_model = "w"\n')
-    seen = []
-    for chosen in ({"agent": "claude", "model": "m"}, {"agent": "codex"}, {"model": "n"}, {"model": "o"}):
-        assert choose(**chosen) == str(path)
-        settings = config.load(str(tmp_path), {}).settings
-        seen.append((settings.agent, settings.model))
-    assert seen == [("claude", "m"), ("codex", "m"), (None, "n"), (None, "o")]
-    assert path.read_text() == '# mine\nweak_model = "w"\nmodel = "o"\n'
 
 
 def test_a_table_that_is_none_is_left_to_the_person(state_home: Path) -> None:

@@ -106,13 +106,6 @@ def test_one_that_does_not_say_its_name_and_version_is_not_there(
     assert "no other distribution" in run("extensions")[1] and not (tmp_path / "loaded").exists()
 
 
-def test_two_distributions_with_one_name_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    add_distribution(monkeypatch, EXAMPLES / "forges", tmp_path / "there")
-    made(tmp_path, monkeypatch, '[project.entry-points."treadle.forges"]\ngitlab = "odd_one:CARD"\n')
-    with pytest.raises(ConfigError, match="treadle-forges and odd both have 'gitlab' among their forges"):
-        forge_of("gitlab", "", ADDRESS)
-
-
 def test_a_door_of_another_distribution_serves_an_agent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     door = "class Lines:\n    def __init__(self, agent, stream):\n        self.agent, self.stream = agent, stream\n"
     door += (

@@ -26,53 +26,10 @@ async def test_clear_forgets_the_conversation_for_this_process_and_the_next(open
     assert [message.text for message in Transcript.read(session.id).view()] == ["two", "done"]
 
 
-async def test_rewind_goes_back_to_before_a_clear(opened: Opened) -> None:
-    session = await opened(SAY + SAY)
-    await turn(session, "one")
-    await turn(session, "two")
-    await ran(session, "clear")
-    await ran(session, "rewind 2")
-    assert [message.text for message in session.context.messages] == ["one", "done"]
-
-
-async def test_compact_leaves_a_summary_that_keeps_what_was_asked_for(opened: Opened) -> None:
-    session = await opened(SAY + '[[reply]]\nsystem = "Above all: the colours"\ntext = "it was blue"\n')
-    await turn(session, "long story")
-    assert (await ran(session, "compact the colours")).startswith("Compacted: about")
-    [summary] = session.context.messages
-    assert summary.text.endswith("it was blue")
-    assert [message.text for message in Transcript.read(session.id).view()] == [summary.text]
-
-
-async def test_the_model_can_be_shown_and_changed(opened: Opened, tmp_path: Path) -> None:
-    session = await opened()
-    (tmp_path / "other.toml").write_text(
-        'model = "other"\ncontext_window = 5000\n[[reply]]\ntext = "from the other"\n[[reply]]\ntext = "short"\n'
-    )
-    assert "scripted" in await ran(session, "model")
-    await ran(session, f"model scripted:{tmp_path / 'other.toml'}")
-    assert session.info.models == ("other",) and "of 5,000" in await ran(session, "context")
-    assert (await turn(session))[-1].text == "from the other"  # type: ignore[union-attr]
-    assert "Compacted" in await ran(session, "compact"), "the summary, too, is made by the new model"
-
-
 async def test_a_model_that_cannot_be_had_leaves_the_old_one(opened: Opened) -> None:
     session = await opened()
     assert "cannot read the script" in await ran(session, "model scripted:/nowhere", ok=False)
     assert (await turn(session))[-1].text == "done"  # type: ignore[union-attr]
-
-
-async def test_plan_enters_plan_mode_and_starts_the_turn(opened: Opened, work: Path) -> None:
-    session = await opened(WRITE + SAY, mode="auto-edit")
-    reader = session.events(after=-1)
-    result = await session.command("plan", "write made.txt")
-    assert result and result.turn and session.mode == "plan"
-    async for event in reader:
-        if isinstance(event, ToolDenied):
-            break
-    reader.close()
-    assert not (work / "made.txt").exists()
-    assert "plan mode" in await ran(session, "plan")
 
 
 async def test_permissions_are_listed_and_added_for_the_session(opened: Opened, work: Path) -> None:

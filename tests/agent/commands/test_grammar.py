@@ -7,12 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from treadle.agent.slash_commands import MAX_MEMBERS, TaskRequest, WrongUse, parse_parallel, parse_run
-from treadle.agent.tasks import Assignment
-
-
-def one(text: str) -> Assignment:
-    [member] = parse_run(text).members
-    return member
 
 
 @pytest.mark.parametrize(
@@ -73,11 +67,6 @@ def test_whatever_is_quoted_comes_back(members: list[tuple[str, str, str, str]],
     found = parse_parallel(space.join([*(["--detach"] if detach else []), *parts]))
     assert [(m.label, m.prompt) for m in found.members] == [(label, prompt) for label, prompt, _, _ in members]
     assert found.detach is detach
-
-
-@given(prompts, quotes)
-def test_whatever_is_quoted_is_the_prompt(prompt: str, quote: str) -> None:
-    assert one(quoted(prompt, quote)).prompt == prompt
 
 
 @given(st.text())

@@ -17,19 +17,6 @@ async def say(session: NativeSession, text: str) -> None:
         pass
 
 
-async def test_sessions_of_this_directory_are_listed_with_a_mark_at_this_one(opened: Opened) -> None:
-    session = await opened()
-    await say(session, "what is here?")
-    [line] = (await ran(session, "sessions")).splitlines()
-    assert line.startswith(f"* {session.id}") and line.endswith("1 turns  what is here?")
-    other = await opened()
-    assert await ran(other, f"resume {other.id}") == "That is this session."
-    lines = sorted((await ran(other, "sessions")).splitlines())
-    assert [line[:2] for line in lines] == ["  ", "* "] and lines[1].endswith("  0 turns  (nothing said)")
-    assert await ran(other, "rename  my   own ") == "This session is now called 'my own': treadle --resume 'my own'"
-    assert any(line.endswith("  my own") for line in (await ran(other, "sessions")).splitlines())
-
-
 async def test_resume_goes_on_with_another_session_and_lets_this_one_go(opened: Opened) -> None:
     first = await opened()
     await say(first, "the first")
@@ -57,17 +44,6 @@ async def test_resuming_what_is_open_or_not_there_leaves_everything_as_it_was(op
     await say(session, "still works")
 
 
-async def test_fork_goes_on_in_a_copy(opened: Opened) -> None:
-    session = await opened(SAY + SAY)
-    await say(session, "one")
-    old = session.id
-    told = await ran(session, "fork another try")
-    assert told == f"Now in session {session.id}, a copy of {old}, which stays as it was."
-    assert session.id != old and session.transcript.name == "another try"
-    await say(session, "two")
-    assert len(Transcript.read(old).view()) == 2 and len(Transcript.read(session.id).view()) == 4
-
-
 async def test_rewind_lists_turns_and_goes_back_with_the_files(opened: Opened, work: Path) -> None:
     session = await opened(SAY + WRITE + SAY, mode="auto-edit")
     assert "no turns yet" in await ran(session, "rewind")
@@ -80,10 +56,3 @@ async def test_rewind_lists_turns_and_goes_back_with_the_files(opened: Opened, w
     assert "usage: /rewind" in await ran(session, "rewind to the start", ok=False)
     assert await ran(session, "rewind 2") == "Back to before turn 2. Removed: made.txt."
     assert not (work / "made.txt").exists() and len(session.context.messages) == 2
-
-
-async def test_rewind_can_leave_the_files(opened: Opened, work: Path) -> None:
-    session = await opened(WRITE + SAY, mode="auto-edit")
-    await say(session, "first")
-    await ran(session, "rewind 1 --keep-files")
-    assert (work / "made.txt").exists() and session.context.messages == []

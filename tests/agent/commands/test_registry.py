@@ -1,9 +1,7 @@
 """Commands as a whole: help, the reference page, what is unknown or misused, and what runs beside a turn."""
 
 import asyncio
-from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -13,17 +11,11 @@ from tests.test_docs import made
 from tests.waiting import until
 from treadle.agent import slash_commands
 from treadle.events import TurnEnded, TurnStarted
-from treadle.session import CommandInfo, EventReader, Prompt
+from treadle.session import Prompt
 from treadle.sessions.served import run_turn
 
 SLOW = '[[reply]]\ntext = "at last"\ndelay = 60\n' + SAY
 PAGE = Path(__file__).parents[3] / "docs/reference/slash-commands.md"
-
-
-async def test_help_names_every_command_with_its_line(opened: Opened) -> None:
-    shown = await ran(await opened(), "help")
-    for name, command in slash_commands.COMMANDS.items():
-        assert f"/{name}" in shown and command.help in shown
 
 
 def test_the_reference_page_is_the_registry() -> None:
@@ -38,14 +30,6 @@ async def test_every_command_survives_empty_and_hostile_arguments(name: str, ope
             continue  # that is a prompt for an agent, as good as any other
         result = await session.command(name, args)
         assert result is not None and (result.message or result.turn)
-
-
-async def test_an_unknown_command_is_none(opened: Opened) -> None:
-    assert await (await opened()).command("nothing-like-this", "x") is None
-
-
-async def test_wrong_use_is_a_failure_that_shows_the_usage(opened: Opened) -> None:
-    assert await ran(await opened(), "rename", ok=False) == "a session needs a name\nusage: /rename NAME"
 
 
 @pytest.mark.parametrize(
@@ -94,35 +78,6 @@ async def test_closing_ends_a_command_and_the_prompts_behind_it(opened: Opened) 
 # What a project or a person adds...
 
 
-async def test_a_markdown_command_starts_a_turn_with_its_text(opened: Opened, work: Path) -> None:
-    folder = work / ".treadle" / "commands"
-    folder.mkdir(parents=True)
-    (folder / "review.md").write_text("---\ndescription: Look it over\n---\nReview $1 with care:\n$ARGUMENTS")
-    session = await opened('[[reply]]\nwhen = "Review a.py with care:\\na.py  and\\nmore"\ntext = "fine"\n')
-    assert "Commands of this project and your own:\n/review  Look it over\n\n/help NAME" in await ran(session, "help")
-    place = folder / "review.md"
-    assert await ran(session, "help review") == f"Look it over\nusage: /review [ARGUMENTS]\nfrom {place}"
-    reader = session.events(after=-1)
-    result = await session.command("review", "a.py  and\nmore")
-    assert result and result.turn
-    ended = [event async for event in _until_end(reader)][-1]
-    assert ended.turn == result.turn and ended.text == "fine"
-
-
-async def test_a_skill_starts_a_turn_with_its_instructions(opened: Opened, work: Path) -> None:
-    folder = work / ".treadle" / "skills" / "weave"
-    folder.mkdir(parents=True)
-    (folder / "SKILL.md").write_text("---\nname: weave\ndescription: How to weave\n---\nOver, under.\n")
-    session = await opened('[[reply]]\nwhen = "(?s)Over, under.*a scarf"\ntext = "woven"\n')
-    assert session.commands()[-1] == CommandInfo(name="weave", description="How to weave", skill=True)
-    assert "Skills:\n/weave  How to weave\n\n" in await ran(session, "help")
-    assert "How to weave" in await ran(session, "skills")
-    reader = session.events(after=-1)
-    result = await session.command("weave", "a scarf")
-    assert result and result.turn
-    assert [event async for event in _until_end(reader)][-1].text == "woven"
-
-
 async def test_our_own_commands_cannot_be_replaced_by_a_project(opened: Opened, work: Path) -> None:
     folder = work / ".treadle" / "commands"
     folder.mkdir(parents=True)
@@ -131,10 +86,3 @@ async def test_our_own_commands_cannot_be_replaced_by_a_project(opened: Opened, 
     assert "mode: suggest" in await ran(session, "permissions")
     assert [command.name for command in session.commands()] == list(slash_commands.COMMANDS)
     assert all(command.description != "say that all is well" for command in session.commands())
-
-
-async def _until_end(reader: EventReader) -> AsyncIterator[Any]:
-    async for event in reader:
-        yield event
-        if isinstance(event, TurnEnded):
-            return

@@ -18,8 +18,6 @@ from treadle.agent.messages import (
 )
 from treadle.agent.providers.anthropic import AnthropicFormat, AnthropicReader
 from treadle.agent.tools.images import NOT_SHOWN
-from treadle.errors import ProviderError
-from treadle.events import ModelRouted
 
 MARK = {"type": "ephemeral"}
 
@@ -85,15 +83,6 @@ async def test_the_request_has_what_the_conversation_has() -> None:
     assert server.asked[0].headers["anthropic-version"] == "2023-06-01"
 
 
-def test_how_hard_to_think_is_said_in_the_words_the_model_knows() -> None:
-    request = ModelRequest(system="", messages=(), reasoning="medium")
-    new, old = body(request, "claude-opus-4-7"), body(request, "claude-sonnet-4-20250514")
-    assert (new["thinking"], new["output_config"]) == ({"type": "adaptive"}, {"effort": "medium"})
-    assert old["thinking"] == {"type": "enabled", "budget_tokens": 12_000}
-    assert old["max_tokens"] > 12_000
-    assert body(ModelRequest(system="", messages=()), "claude-3-5-haiku-latest")["max_tokens"] == 8192
-
-
 def test_nothing_empty_is_sent_because_the_service_refuses_it() -> None:
     messages = (UserMessage(text=""), AssistantMessage(text=" "), UserMessage(text="go"))
     (only,) = body(ModelRequest(system="", messages=messages))["messages"]
@@ -120,26 +109,6 @@ def test_hidden_thinking_goes_back_as_it_came_and_strangers_thoughts_stay_away()
     message = AssistantMessage(text="t", thinking=(*whole.message.thinking, foreign, unsigned))
     (sent,) = body(ModelRequest(system="", messages=(message,)))["messages"]
     assert sent["content"] == [hidden, {"type": "text", "text": "t"}]
-
-
-def test_usage_joins_the_start_and_the_end() -> None:
-    start = {
-        "id": "msg_1",
-        "model": "m-2",
-        "usage": {"input_tokens": 9, "cache_read_input_tokens": 5, "output_tokens": 1},
-    }
-    end = {**STOP, "usage": {"output_tokens": 20, "input_tokens": None}}
-    items, whole = read({"type": "message_start", "message": start}, {"type": "ping"}, end, {"type": "message_stop"})
-    usage = whole.usage
-    assert usage is not None and items == [ModelRouted(model="m-2")]
-    assert (usage.input_tokens, usage.cache_read_tokens, usage.output_tokens) == (9, 5, 20)
-    assert (usage.request_id, usage.model) == ("msg_1", "m-2")
-
-
-def test_an_error_inside_the_stream_is_an_error() -> None:
-    with pytest.raises(ProviderError, match="Overloaded") as caught:
-        read({"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}})
-    assert caught.value.retryable
 
 
 @pytest.mark.parametrize(

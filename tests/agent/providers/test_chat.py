@@ -21,8 +21,6 @@ from treadle.agent.messages import (
 )
 from treadle.agent.providers.chat import Calls, ChatFormat, ChatReader
 from treadle.agent.tools.images import NOT_SHOWN
-from treadle.errors import ProviderError, RateLimited
-from treadle.events import TextDelta, ThinkingDelta
 
 BASH = ToolSchema(name="bash", description="Run it.", parameters={"type": "object"})
 
@@ -70,20 +68,6 @@ async def test_the_request_has_what_the_conversation_has() -> None:
     assert server.asked[0].path == "/v1/chat/completions"
 
 
-async def test_a_local_server_is_sent_no_key() -> None:
-    async with serving("chat", "reply=[{text='x'}]") as (provider, server):
-        await collect(provider)
-    assert "authorization" not in server.asked[0].headers
-
-
-async def test_malformed_arguments_are_not_sent_back() -> None:
-    broken = AssistantMessage(calls=(ToolCall(id="c", name="bash", arguments="{broken"),))
-    request = ModelRequest(system="", messages=(UserMessage(text="go"), broken))
-    async with serving("chat", "reply=[{text='x'}]") as (provider, server):
-        await collect(provider, request)
-    assert server.asked[0].body["messages"][1]["tool_calls"][0]["function"]["arguments"] == "{}"
-
-
 async def test_reasoning_goes_back_within_its_turn_and_to_whom_it_came_from() -> None:
     async with serving("chat", "reply=[{thinking='hm', call=[{name='bash'}]}, {text='a'}, {text='b'}]") as (
         provider,
@@ -126,18 +110,6 @@ def test_usage_is_found_in_a_trailing_chunk_without_choices_and_in_any_other() -
         assert usage is not None and (usage.input_tokens, usage.output_tokens) == (10, 2)
 
 
-def test_cached_tokens_are_not_counted_twice() -> None:
-    usage = {"prompt_tokens": 100, "prompt_cache_hit_tokens": 60, "completion_tokens": 1}
-    used = read({**delta(content="x", finish="stop"), "usage": usage})[1].usage
-    assert used is not None and (used.input_tokens, used.cache_read_tokens) == (40, 60)
-
-
-def test_reasoning_under_either_name_is_thinking() -> None:
-    items, whole = read(delta(reasoning_content="a"), delta(reasoning_content="b"), delta(content="c", finish="stop"))
-    assert items == [ThinkingDelta(text="a"), ThinkingDelta(text="b"), TextDelta(text="c")]
-    assert whole.message.thinking[0].raw == {"reasoning_content": "ab"}
-
-
 def test_pieces_of_reasoning_details_become_whole_blocks() -> None:
     piece = {"type": "reasoning.text", "index": 0}
     _, whole = read(
@@ -155,25 +127,6 @@ def test_pieces_of_reasoning_details_become_whole_blocks() -> None:
     }
 
 
-def test_an_error_inside_the_stream_is_an_error() -> None:
-    with pytest.raises(RateLimited, match="busy"):
-        read({"id": "1", "error": {"code": 429, "message": "busy"}, "choices": [delta()["choices"][0]]})
-    with pytest.raises(ProviderError, match="stopped with an error") as caught:
-        read(delta(content="x", finish="error"))
-    assert caught.value.retryable
-
-
-def test_a_stream_without_finish_is_cut_unless_it_says_done() -> None:
-    assert read(delta(content="x"), b"[DONE]")[1].finish == "stop"
-    with pytest.raises(ProviderError, match="before the end"):
-        read(delta(content="x"))
-
-
-def test_a_document_in_place_of_a_stream_is_read() -> None:
-    items, whole = read({"id": "1", "choices": [{"message": {"content": "x"}, "finish_reason": "stop"}]})
-    assert items == [TextDelta(text="x")] and whole.message.text == "x"
-
-
 def test_half_a_surrogate_pair_costs_one_character_and_not_the_reply() -> None:
     half = b'{"choices":[{"delta":{"content":"a\\ud83d"}}]}'
     assert read(half, delta(content="b", finish="stop"))[1].message.text == "a?b"
@@ -182,13 +135,6 @@ def test_half_a_surrogate_pair_costs_one_character_and_not_the_reply() -> None:
 def calls(*pieces: dict[str, Any]) -> list[tuple[str, str, str]]:
     _, whole = read(*[delta(tool_calls=[piece]) for piece in pieces], delta(finish="tool_calls"))
     return [(made.id, made.name, made.arguments) for made in whole.message.calls]
-
-
-def test_calls_without_an_index_are_told_apart_by_id() -> None:
-    assert calls(call("a", "{}", id="1"), call("b", "{", id="2"), call(None, "}")) == [
-        ("1", "a", "{}"),
-        ("2", "b", "{}"),
-    ]
 
 
 def test_calls_that_are_all_numbered_zero_are_told_apart_by_id() -> None:

@@ -3,8 +3,6 @@
 import pytest
 from msgspec.structs import replace
 
-from tests.agent.providers.helpers import ONCE, collect, serving, text
-from treadle import __version__
 from treadle.agent.providers.http import LOCAL_PATIENCE, Endpoint, ServiceClient
 from treadle.agent.providers.script import parse
 from treadle.errors import ProviderError
@@ -12,11 +10,6 @@ from treadle.io.http import BadAddress, BrokenAnswer, CannotConnect, TooSilent, 
 from treadle.testing.server import ModelServer
 
 NOWHERE = Endpoint(name="acme", base_url="http://127.0.0.1:9/v1")
-
-
-async def test_a_stream_that_still_talks_has_no_time_limit() -> None:
-    async with serving("chat", "reply=[{text='a b c d e f g h', pace=0.4}]", idle=2, retry=ONCE) as (provider, _):
-        assert text(await collect(provider)) == "a b c d e f g h"
 
 
 @pytest.mark.parametrize(
@@ -40,21 +33,6 @@ async def test_a_server_of_this_machine_is_waited_for_a_moment_and_another_as_lo
     for url, patience in (("http://127.0.0.1:9/v1", LOCAL_PATIENCE), ("http://example.com/v1", float("inf"))):
         client = ServiceClient(replace(NOWHERE, base_url=url), {})
         assert client._failed(CannotConnect("x")).patience == patience
-
-
-async def test_what_is_sent_says_who_we_are_and_the_settings_go_last(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level("INFO", "treadle.agent.providers.http")
-    async with ModelServer(parse("reply=[{text='x', times='always'}]")) as server:
-        there = replace(NOWHERE, base_url=f"{server.url}/v1/", headers={"x-two": "settings"})
-        client = ServiceClient(there, {"x-one": "format", "x-two": "format"})
-        async with client.post("/chat/completions", b'{"messages": [], "stream": true}') as response:
-            assert response.status == 200
-        await client.aclose()
-        headers = server.asked[0].headers
-        url = f"{server.url}/v1/chat/completions"
-        assert caplog.messages == [f"request: POST {url}, 32 bytes", f"answer: status 200 from {url}"]
-        assert headers["user-agent"] == f"treadle/{__version__}" and headers["content-type"] == "application/json"
-        assert (headers["x-one"], headers["x-two"], headers["accept-encoding"]) == ("format", "settings", "identity")
 
 
 @pytest.mark.parametrize(("no_proxy", "proxied"), [(None, False), ("", True), ("other", False)])

@@ -2,17 +2,16 @@
 
 import asyncio
 import resource
-from contextlib import aclosing
 
 import pytest
 
-from tests.agent.providers.helpers import ONCE, WIRES, ask, collect, serving, text
+from tests.agent.providers.helpers import ONCE, WIRES, collect, serving, text
 from tests.stand_ins.clock import ManualClock
 from treadle.agent.messages import Reply
 from treadle.agent.providers.names import resolve
 from treadle.agent.providers.script import Fault, parse
 from treadle.errors import ProviderError
-from treadle.events import Retrying, TextDelta
+from treadle.events import Retrying
 from treadle.testing.server import ModelServer
 
 pytestmark = pytest.mark.parametrize("kind", WIRES)
@@ -77,16 +76,6 @@ async def test_a_reply_without_end_is_stopped(kind: str, monkeypatch: pytest.Mon
     assert not caught.value.retryable
 
 
-async def test_closing_the_stream_early_closes_the_connection(kind: str) -> None:
-    async with serving(kind, "reply=[{text='a b', pace=0.001, repeat=100000, times='always'}]") as (provider, server):
-        async with aclosing(provider.stream(ask())) as items:
-            async for item in items:
-                if isinstance(item, TextDelta):
-                    break
-        async with asyncio.timeout(60):
-            await server.all_gone()
-
-
 async def test_cancelling_the_reader_closes_the_connection(kind: str) -> None:
     async with serving(kind, LONG, faults=["stall"], idle=60) as (provider, server):
         task = asyncio.create_task(collect(provider))
@@ -97,13 +86,6 @@ async def test_cancelling_the_reader_closes_the_connection(kind: str) -> None:
             await task
         async with asyncio.timeout(60):
             await server.all_gone()
-
-
-async def test_a_connection_is_used_again_after_a_whole_reply(kind: str) -> None:
-    async with serving(kind, "reply=[{text='x', times='always'}]") as (provider, server):
-        for _ in range(3):
-            await collect(provider)
-        assert (len(server.asked), server.connections) == (3, 1)
 
 
 async def test_nobody_listening_is_tried_again_and_then_said(kind: str) -> None:

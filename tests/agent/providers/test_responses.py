@@ -20,7 +20,6 @@ from treadle.agent.messages import (
 from treadle.agent.providers.responses import ResponsesFormat, ResponsesReader
 from treadle.agent.tools.images import NOT_SHOWN
 from treadle.errors import ProviderError
-from treadle.events import TextDelta, ThinkingDelta
 
 
 def read(*events: dict[str, Any]) -> tuple[list[ReplyItem], Reply]:
@@ -60,13 +59,6 @@ async def test_the_request_has_what_the_conversation_has() -> None:
     assert server.asked[0].path == "/v1/responses"
 
 
-def test_only_models_that_reason_are_asked_for_sealed_reasoning() -> None:
-    request = ModelRequest(system="", messages=(), reasoning="high")
-    assert body(request, "gpt-5-codex")["include"] == ["reasoning.encrypted_content"]
-    assert body(request, "gpt-5")["reasoning"] == {"effort": "high", "summary": "auto"}
-    assert "include" not in body(request, "gpt-4.1")
-
-
 async def test_reasoning_items_go_back_unchanged_before_what_they_led_to() -> None:
     async with serving("openai", "reply=[{thinking='hm', call=[{name='bash'}]}, {text='a'}]") as (provider, server):
         first = (await reply(provider)).message
@@ -74,25 +66,6 @@ async def test_reasoning_items_go_back_unchanged_before_what_they_led_to() -> No
     reasoning, call = server.asked[1].body["input"][1:]
     assert reasoning["type"] == "reasoning" and reasoning["encrypted_content"] == "sealed"
     assert call["type"] == "function_call"
-
-
-def test_parts_of_a_summary_are_kept_apart() -> None:
-    items, _ = read(
-        {"type": "response.reasoning_summary_part.added", "summary_index": 0},
-        {"type": "response.reasoning_summary_text.delta", "delta": "a"},
-        {"type": "response.reasoning_summary_part.added", "summary_index": 1},
-        {"type": "response.reasoning_text.delta", "delta": "b"},
-        {"type": "response.completed", "response": {}},
-    )
-    assert items == [ThinkingDelta(text="a"), ThinkingDelta(text="\n\n"), ThinkingDelta(text="b")]
-
-
-def test_a_service_that_sends_only_the_end_is_understood() -> None:
-    message = {"type": "message", "content": [{"type": "output_text", "text": "x"}]}
-    call = {"type": "function_call", "call_id": "c", "name": "bash", "arguments": "{}"}
-    items, whole = read({"type": "response.completed", "response": {"output": [message, call]}})
-    assert items == [TextDelta(text="x")]
-    assert whole.message.calls == (ToolCall(id="c", name="bash", arguments="{}"),) and whole.finish == "tool_calls"
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from tests.stand_ins.clock import ManualClock
 from treadle.agent.messages import ReplyItem
 from treadle.agent.providers.http import RetryPolicy, retrying
 from treadle.errors import ProviderError
-from treadle.events import ModelRouted, Retrying, TextDelta
+from treadle.events import Retrying, TextDelta
 
 
 class Attempts:
@@ -48,14 +48,6 @@ async def test_as_many_tries_as_the_settings_say_and_no_more() -> None:
     assert attempts.made == 4
 
 
-async def test_a_service_that_is_down_is_waited_for_for_minutes() -> None:
-    clock = ManualClock()
-    attempts = Attempts([busy() for _ in range(100)])
-    with pytest.raises(ProviderError, match="busy"):
-        await run(attempts, clock)
-    assert 240 < sum(clock.slept) <= 300 and max(clock.slept) <= 30
-
-
 async def test_a_limit_that_is_whole_again_in_an_hour_is_waited_for_and_does_not_use_up_the_patience() -> None:
     clock = ManualClock()
     items = await run(Attempts([busy(3_200_000), busy(), busy()]), clock)
@@ -67,11 +59,6 @@ async def test_nothing_is_tried_again_once_something_was_said() -> None:
     with pytest.raises(ProviderError) as caught:
         await run(attempts, ManualClock())
     assert attempts.made == 1 and caught.value.retryable
-
-
-async def test_the_name_of_the_model_does_not_count_as_said() -> None:
-    items = await run(Attempts([busy()], ModelRouted(model="m")), ManualClock())
-    assert [type(item) for item in items] == [ModelRouted, Retrying, ModelRouted]
 
 
 async def test_a_wait_beyond_our_patience_is_an_error_now_that_carries_the_time() -> None:

@@ -20,35 +20,6 @@ def play(toml: str, *requests: script.Cue) -> list[str]:
     return [player.next(request).whole_text for request in requests]
 
 
-def test_replies_without_a_condition_are_played_in_order() -> None:
-    assert play("reply = [{text='one'}, {text='two'}]", asked(), asked()) == ["one", "two"]
-
-
-def test_a_reply_whose_pattern_matches_goes_before_the_order() -> None:
-    toml = "reply = [{text='plain'}, {text='yes', when='tests? (pass|fail)'}]"
-    assert play(toml, asked("the test failed... tests fail"), asked("hello")) == ["yes", "plain"]
-
-
-def test_a_reply_can_be_bound_to_the_number_of_the_model_call_and_to_the_system_prompt() -> None:
-    toml = "reply = [{text='second', turn=2}, {text='sub', system='subagent', times='always'}, {text='first'}]"
-    assert play(toml, asked(), asked(turn=2), asked(system="a subagent")) == ["first", "second", "sub"]
-
-
-def test_a_reply_can_be_played_several_times_or_always() -> None:
-    toml = "reply = [{text='a', times=2}, {text='b', times='always'}]"
-    assert play(toml, *[asked()] * 4) == ["a", "a", "b", "b"]
-
-
-def test_a_script_can_start_again() -> None:
-    assert play("loop=true\nreply=[{text='a'},{text='b'}]", *[asked()] * 3) == ["a", "b", "a"]
-
-
-def test_running_out_of_replies_says_what_was_asked_and_what_to_do() -> None:
-    with pytest.raises(ProviderError, match=r"no reply left for 'do it' \(model call 2\).*loop = true") as caught:
-        play("reply=[{text='a'}]", asked(), asked("do it", turn=2))
-    assert not caught.value.retryable
-
-
 def test_a_loop_that_cannot_serve_the_request_still_ends() -> None:
     with pytest.raises(ProviderError, match="no reply left"):
         play("loop=true\nreply=[{text='a', when='never'}]", asked("hello"))
@@ -92,9 +63,3 @@ def test_every_key_and_fault_is_in_the_reference() -> None:
     parts = (script.Script, script.ScriptedReply, script.CallLine, script.UsageLine, script.ErrorLine)
     names = {field.name for part in parts for field in msgspec.structs.fields(part)} - {"reply"}
     assert [name for name in sorted(names | set(get_args(script.Fault))) if f"`{name}`" not in page] == []
-
-
-def test_a_look_at_the_next_reply_does_not_use_it_up() -> None:
-    player = script.Player(script.parse("reply=[{text='a'}, {text='b'}]"))
-    assert [player.peek(asked()).text, player.peek(asked()).text, player.next(asked()).text] == ["a", "a", "a"]
-    assert player.next(asked()).text == "b"

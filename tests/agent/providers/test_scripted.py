@@ -20,12 +20,6 @@ def scripted(toml: str, clock: ManualClock | None = None) -> ScriptedProvider:
     return ScriptedProvider(parse(toml), clock=clock or ManualClock())
 
 
-async def test_delays_are_waited_for_on_the_clock() -> None:
-    clock = ManualClock()
-    await play(scripted("reply=[{text='a b', delay=2.0, pace=0.5}]", clock))
-    assert clock.slept == [2.0, 0.5, 0.5]
-
-
 async def test_a_cut_reply_is_a_retryable_error_after_its_first_half() -> None:
     provider = scripted("reply=[{text='a b c d', fault='cut'}]")
     seen: list[ReplyItem] = []

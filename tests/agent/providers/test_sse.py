@@ -1,7 +1,7 @@
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from treadle.wire.models.sse import EventDecoder, WholeDecoder, decoder_for
+from treadle.wire.models.sse import EventDecoder, decoder_for
 
 
 def decode(*chunks: bytes) -> list[bytes]:
@@ -24,14 +24,6 @@ def by_the_book(stream: bytes) -> list[bytes]:
         if field == b"data":
             data.append(value.removeprefix(b" "))
     return events
-
-
-def test_an_event_is_there_as_soon_as_its_blank_line_is_and_nothing_is_joined_before() -> None:
-    decoder = EventDecoder()
-    assert decoder.feed(b"data: a\n") == decoder.feed(b"data: b\n") == [] and len(decoder._parts) == 2
-    assert decoder.feed(b"\n") == [b"a\nb"]
-    assert decoder.feed(b"data: c") == decoder.feed(b"\n") == [] and decoder.feed(b"\ndata: d\n") == [b"c"]
-    assert decoder.end() == [b"d"]
 
 
 LINES = st.sampled_from(
@@ -61,12 +53,6 @@ def test_the_cap_is_for_one_event_and_not_for_the_stream() -> None:
     decoder = EventDecoder(cap=1000)
     for _ in range(100):
         assert decoder.feed(b"data: " + b"x" * 500 + b"\n\n") == [b"x" * 500]
-
-
-def test_one_json_document_in_place_of_a_stream_is_one_event() -> None:
-    decoder = decoder_for("application/json; charset=utf-8")
-    assert isinstance(decoder, WholeDecoder)
-    assert decoder.feed(b'{"a":\n\n') + decoder.feed(b"1}") + decoder.end() == [b'{"a":\n\n1}']
 
 
 def test_the_place_in_a_stream_is_known_and_kept_for_the_one_that_continues_it() -> None:

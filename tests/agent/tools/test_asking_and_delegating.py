@@ -8,38 +8,6 @@ from treadle.agent.tools import session_tools
 from treadle.agent.tools.session_tools import SKILL
 from treadle.errors import ToolError
 from treadle.events import ErrorInfo
-from treadle.session import Answer
-
-
-async def test_the_answer_is_the_result(workspace: Workspace) -> None:
-    workspace.answer = Answer(decision="allow", text="the second")
-    assert await workspace.run("ask_user", question="Which?", options=["the first", "the second"]) == "the second"
-    assert workspace.questions == [("Which?", ("the first", "the second"))]
-
-
-async def test_when_nobody_answers_that_is_told_with_what_to_do(workspace: Workspace) -> None:
-    workspace.answer = Answer(decision="deny", text="no one can be asked here")
-    with pytest.raises(ToolError, match="no one can be asked here.*decide yourself"):
-        await workspace.run("ask_user", question="Which?")
-
-
-async def test_an_empty_question_is_not_asked(workspace: Workspace) -> None:
-    with pytest.raises(ToolError, match="empty"):
-        await workspace.run("ask_user", question=" ")
-    assert not workspace.questions
-
-
-async def test_the_subagents_answer_is_the_result(workspace: Workspace) -> None:
-    assert await workspace.run("task", prompt="abc", description="Say it backwards") == "cba"
-    assert workspace.tasks.agents == [
-        {"prompt": "abc", "label": "Say it backwards", "agent_type": None, "background": False}
-    ]
-
-
-async def test_without_a_name_the_prompt_names_it(workspace: Workspace) -> None:
-    await workspace.run("task", prompt="find\n all " + "x" * 100, agent_type="search")
-    assert workspace.tasks.agents[0]["label"] == ("find all " + "x" * 100)[:60]
-    assert workspace.tasks.agents[0]["agent_type"] == "search"
 
 
 async def test_a_subagent_that_failed_is_an_error_with_what_it_said(workspace: Workspace) -> None:
@@ -80,12 +48,6 @@ async def test_the_whole_list_is_replaced_kept_and_rendered(workspace: Workspace
     assert [item.content for item in kept] == ["read", "write\nit", "test"] and session_tools.render(kept) == result
 
 
-async def test_an_empty_list_clears_it(workspace: Workspace) -> None:
-    await workspace.run("todo", todos=[{"content": "old"}])
-    assert await workspace.run("todo", todos=[]) == "[the list is empty]"
-    assert workspace.context.state[session_tools.STATE] == ()
-
-
 async def test_a_wrong_status_and_an_endless_list_are_refused(workspace: Workspace) -> None:
     with pytest.raises(ToolError, match=r"todos\[0\].status"):
         await workspace.run("todo", todos=[{"content": "x", "status": "done"}])
@@ -95,20 +57,7 @@ async def test_a_wrong_status_and_an_endless_list_are_refused(workspace: Workspa
     assert (await workspace.run("todo", todos=[{"content": "x"}] * 100)).endswith("\n0 of 100 done")
 
 
-async def test_a_skill_is_loaded_by_name(workspace: Workspace) -> None:
-    workspace.write(".treadle/skills/pdf/SKILL.md", "---\nname: pdf\n---\nUse the script.")
-    args = toolbox.decode(SKILL, '{"name": "pdf"}')
-    assert SKILL.access(args, workspace.context.resolve).kind == "read"
-    assert "Use the script." in await toolbox.run(SKILL, args, workspace.context)
-
-
 async def test_an_unknown_skill_is_an_error_that_names_the_known_ones(workspace: Workspace) -> None:
     workspace.write(".claude/skills/pdf/SKILL.md", "x")
     with pytest.raises(ToolError, match="pdf"):
         await toolbox.run(SKILL, toolbox.decode(SKILL, '{"name": "doc"}'), workspace.context)
-
-
-async def test_where_there_are_no_skills_that_is_said(workspace: Workspace) -> None:
-    with pytest.raises(ToolError) as caught:
-        await toolbox.run(SKILL, toolbox.decode(SKILL, '{"name": "doc"}'), workspace.context)
-    assert (caught.value.message, caught.value.hint) == ("there is no skill 'doc'", "there are: none")

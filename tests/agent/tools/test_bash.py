@@ -8,7 +8,7 @@ import pytest
 
 from tests.agent.tools.workspace import Workspace
 from treadle.agent.tools import bash
-from treadle.errors import ConfigError, ToolError
+from treadle.errors import ConfigError
 from treadle.events import CommandRun, ToolOutput, Warned
 from treadle.io.sandbox import methods
 from treadle.session import Confinement
@@ -26,13 +26,6 @@ def pids(workspace: Workspace, name: str = "pids") -> list[int]:
     return [int(line) for line in (workspace.root / name).read_text().split()]
 
 
-async def test_the_exit_code_and_silence_are_told(workspace: Workspace) -> None:
-    assert await workspace.run("bash", command="exit 3") == "[no output]\n[exit code 3]"
-    assert await workspace.run("bash", command="true") == "[no output]"
-    assert await workspace.run("bash", command="kill -9 $$") == "[no output]\n[ended by signal SIGKILL]"
-    assert "[exit code 127]" in await workspace.run("bash", command="no-such-program-here")
-
-
 async def test_every_call_starts_in_the_working_directory_with_its_own_environment_and_no_input(
     workspace: Workspace,
 ) -> None:
@@ -40,25 +33,6 @@ async def test_every_call_starts_in_the_working_directory_with_its_own_environme
     assert await workspace.run("bash", command="pwd; echo $X-$HOME; cat; tty") == (
         f"{workspace.root}\n-{workspace.context.env['HOME']}\nnot a tty\n[exit code 1]"
     )
-
-
-async def test_output_is_told_while_the_command_runs(workspace: Workspace) -> None:
-    (workspace.root / "gate").touch()
-    seen = asyncio.Event()
-
-    def emit(event: object) -> None:
-        workspace.events.append(event)  # type: ignore[arg-type]
-        if isinstance(event, ToolOutput):
-            seen.set()
-
-    context = msgspec.structs.replace(workspace.context, emit=emit)
-    workspace.context = context
-    running = asyncio.create_task(workspace.run("bash", command="echo first; while [ -e gate ]; do sleep 0.01; done"))
-    async with asyncio.timeout(60):
-        await seen.wait()
-    assert not running.done()
-    (workspace.root / "gate").unlink()
-    assert await running == "first"
 
 
 async def test_when_time_is_up_the_whole_tree_is_stopped_also_what_ignores_sigterm(workspace: Workspace) -> None:
@@ -88,21 +62,6 @@ async def test_a_daemon_that_is_left_behind_is_stopped_and_told_and_its_open_pip
     assert not alive(pid)
 
 
-async def test_a_double_forked_daemon_that_ignores_sigterm_is_stopped(workspace: Workspace) -> None:
-    daemon = "trap '' TERM HUP; echo $$ > pids; exec >/dev/null 2>&1 </dev/null; while :; do sleep 0.05; done"
-    workspace.write("daemon.sh", daemon)
-    command = "(setsid bash daemon.sh &) ; while [ ! -s pids ]; do sleep 0.01; done; echo up"
-    assert (await workspace.run("bash", command=command)).startswith("up\n[stopped what the command left running: bash")
-    assert not any(alive(pid) for pid in pids(workspace))
-
-
-async def test_what_is_still_written_just_after_the_shell_exits_is_kept(
-    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(bash, "LINGER", 60)  # as long as a busy machine may need for it
-    assert "late" in await workspace.run("bash", command="echo x > >(sleep 0.05; echo late)")
-
-
 async def test_a_flood_is_cut_in_memory_on_disk_and_live_and_then_stopped(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -126,14 +85,6 @@ async def test_a_flood_is_cut_in_memory_on_disk_and_live_and_then_stopped(
     assert sum(len(event.text) for event in live) <= 300_000
 
 
-async def test_long_output_keeps_both_ends_and_the_whole_on_disk(workspace: Workspace) -> None:
-    result = await workspace.run("bash", command="seq 1 100000; exit 2")
-    assert result.startswith("1\n2\n") and "\n100000\n[exit code 2]" in result
-    kept = workspace.kept / "call-1.txt"
-    assert f"the whole is in {kept}" in result
-    assert kept.read_text() == "".join(f"{number}\n" for number in range(1, 100_001))
-
-
 async def test_an_interrupt_stops_the_tree_before_it_is_over(workspace: Workspace) -> None:
     live = asyncio.Event()
     workspace.context = msgspec.structs.replace(
@@ -149,18 +100,6 @@ async def test_an_interrupt_stops_the_tree_before_it_is_over(workspace: Workspac
     assert not any(alive(pid) for pid in pids(workspace)) and len(pids(workspace)) == 2
     [command_run] = [event for event in workspace.events if isinstance(event, CommandRun)]
     assert command_run.exit_code is None and command_run.output == "up\n"
-
-
-@pytest.mark.slow
-async def test_a_time_that_is_too_long_in_seconds_is_meant_in_milliseconds(workspace: Workspace) -> None:
-    assert "[timed out after 3.601 s" in await workspace.run("bash", command="sleep 600", timeout=3601)
-
-
-async def test_a_time_that_a_person_has_set_is_in_seconds_however_long(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(bash, "MAX_TIMEOUT", 0.1)
-    assert "late" in await Workspace(tmp_path, timeout=100.0).run("bash", command="sleep 0.5; echo late")
 
 
 @pytest.mark.parametrize(("grace", "says_goodbye"), [(60.0, True), (0.0, False)])
@@ -188,20 +127,6 @@ async def test_an_interrupt_while_it_starts_leaves_nothing_either(workspace: Wor
     async with asyncio.timeout(60):
         while (workspace.root / "pids").exists() and any(alive(pid) for pid in pids(workspace)):
             await asyncio.sleep(0.01)
-
-
-async def test_in_the_background_it_is_handed_to_the_session(workspace: Workspace) -> None:
-    result = await workspace.run("bash", command="npm run dev", run_in_background=True)
-    assert result == "Started in the background as task task-1 (process 4711); its output goes to /logs/task-1"
-    assert workspace.tasks.started == [("npm run dev", str(workspace.root), workspace.context.env)]
-
-
-async def test_a_command_that_cannot_start_is_a_clear_error(workspace: Workspace, tmp_path: Path) -> None:
-    with pytest.raises(ToolError, match="too long"):
-        await workspace.run("bash", command="true " + "x" * 200_000)
-    workspace.root.rmdir()
-    with pytest.raises(ToolError, match="working directory"):
-        await workspace.run("bash", command="true")
 
 
 async def test_what_runs_outside_is_noted_and_not_confined_also_in_the_background(workspace: Workspace) -> None:

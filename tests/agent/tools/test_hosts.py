@@ -7,19 +7,6 @@ import pytest
 from treadle.agent.tools.base import HostQuestions
 
 
-async def test_a_host_is_asked_about_once_however_often_it_is_tried() -> None:
-    asked: list[str] = []
-
-    async def ask(host: str, port: int) -> bool:
-        asked.append(f"{host}:{port}")
-        return port == 443
-
-    questions = HostQuestions(ask)
-    tried = [("A.example", 443), ("a.example", 443), ("a.example", 81), ("a.example", 81)]
-    assert await asyncio.gather(*(questions.reach(*one) for one in tried)) == [True, True, False, False]
-    assert asked == ["a.example:443", "a.example:81"] and questions.refused == ["a.example:81"]
-
-
 async def test_with_nobody_to_ask_none_is_reached_and_each_is_named() -> None:
     questions = HostQuestions(None)
     assert not await questions.reach("a.example", 443) and not await questions.reach("a.example", 80)

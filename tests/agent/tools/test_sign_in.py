@@ -1,7 +1,6 @@
 """A push from inside the sandbox that is refused says in plain words what to allow."""
 
 import os
-import shutil
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -54,25 +53,6 @@ async def test_a_push_that_wants_a_password_says_what_to_allow_and_tells_the_per
         assert "[it could not sign in: " in said and 'read = ["~/.git-credentials"]' in said
     [warned] = [event for event in workspace.events if isinstance(event, Warned)]
     assert warned.code == "git" and "saved passwords" in warned.message
-
-
-@needs_sandbox
-async def test_what_ssh_says_is_known_too_and_is_not_taken_for_a_read_only_file(tmp_path: Path) -> None:
-    top = checkout(tmp_path / "w")
-    walls = Confinement(use="on", network="off", write=(str(top),), temp=str(tmp_path))
-    workspace = Workspace(top, confinement=lambda: walls)
-    ssh = "GIT_SSH_COMMAND='echo git@h: Permission denied \\(publickey\\). >&2; exit 255; :' git push git@h:x main"
-    said = await workspace.run("bash", command=ssh)
-    assert 'sockets = ["$SSH_AUTH_SOCK"]' in said and "can be written" not in said
-
-
-@needs_sandbox
-@pytest.mark.skipif(shutil.which("ssh") is None, reason="needs ssh")
-async def test_a_list_of_hosts_does_not_help_ssh_and_that_is_said(tmp_path: Path) -> None:
-    top = checkout(tmp_path / "w")
-    walls = Confinement(use="on", network="off", hosts=("127.0.0.1:9",), write=(str(top),), temp=str(tmp_path))
-    said = await Workspace(top, confinement=lambda: walls).run("bash", command="git push ssh://127.0.0.1:9/x main")
-    assert "[ssh reaches no machine from here" in said and "--network on" in said and "no network here" not in said
 
 
 @needs_sandbox
