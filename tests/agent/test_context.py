@@ -20,7 +20,7 @@ from treadle.agent.messages import (
 )
 from treadle.agent.transcript import PRUNED, Transcript
 from treadle.errors import ProviderError, StorageError
-from treadle.events import ContextCompacted, ContextHandoff, ContextPruned, Event, Usage
+from treadle.events import ContextCompacted, ContextHandoff, ContextPruned, Event
 
 
 class Setting:
@@ -68,17 +68,6 @@ async def test_wherever_the_cut_falls_the_kept_part_begins_with_no_result(tmp_pa
     kept = setting.context.messages[1:]
     assert not kept or not isinstance(kept[0], ToolResult)
     assert Transcript.read(setting.transcript.header.id).view() == setting.context.messages
-
-
-async def test_what_was_pruned_is_taken_off_what_the_provider_counted(setting: Setting) -> None:
-    for number in range(8):
-        setting.tool_step(number, 4_000)
-    setting.context.counted(Usage(input_tokens=9_000, output_tokens=900))
-    await setting.context.fit(setting.summarise)
-    [pruned] = setting.events
-    assert isinstance(pruned, ContextPruned) and pruned.tokens_before == 9_900
-    each = estimate(ToolResult(call="c", name="bash", text="x" * 4_000)) - estimate(UserMessage(text=PRUNED))
-    assert pruned.tokens_after == setting.context.tokens() == 9_900 - pruned.messages_pruned * each
 
 
 async def test_a_summary_that_could_not_be_had_is_not_asked_for_at_every_step(setting: Setting) -> None:

@@ -12,7 +12,6 @@ from tests.agent.conftest import Opened
 from tests.agent.opened import DELEGATE_WRITE, SAY, WRITE, of, turn
 from tests.scripts import calls, says
 from treadle.agent.stored_sessions import list_sessions
-from treadle.errors import Denied
 from treadle.events import (
     Asked,
     ToolDenied,
@@ -25,12 +24,10 @@ from treadle.events import (
 from treadle.io.sandbox import methods
 from treadle.session import (
     Answer,
-    Change,
     Confinement,
     HookVerdict,
     OwnProgram,
     Prompt,
-    Reasoning,
     Rules,
 )
 from treadle.sessions.served import run_turn
@@ -95,30 +92,6 @@ class Heard:
     @property
     def program(self) -> OwnProgram:
         return OwnProgram(event=self.event)
-
-
-async def test_hooks_are_told_of_another_model_and_may_be_against_it(opened: Opened, tmp_path: Path) -> None:
-    heard = Heard()
-    session = await opened(SAY, program=heard.program)
-    (tmp_path / "other.toml").write_text('model = "other"\ncontext_window = 5000\n' + SAY)
-    name, first = f"scripted:{tmp_path}/other.toml", session.provider
-    heard.against = {"PreModelSwitch"}
-    with pytest.raises(Denied, match=f"the model stays {first.model}, because a hook is against another: not now"):
-        await session.configure(Change(model=name))
-    assert session.provider is first and session.model != name and not heard.of("PostModelSwitch")
-    heard.against = set()
-    await session.configure(Change(model=name, thinking=Reasoning(effort="high")))
-    facts = {
-        "from_model": first.model,
-        "to_model": "other",
-        "requested_model": name,
-        "source": "sdk",
-        "context_tokens": 0,
-    }
-    assert heard.of("PreModelSwitch") == [facts, facts] and heard.of("PostModelSwitch") == [facts]
-    assert (session.provider.model, session.model, session.transcript.model) == ("other", name, name)
-    assert session.weak is session.provider and session.context.window == 5000
-    assert session.spec.thinking.effort == "high" and session.mode == "suggest"
 
 
 async def test_a_hook_may_be_against_a_command_of_the_project(opened: Opened, work: Path) -> None:

@@ -200,26 +200,6 @@ async def test_a_server_that_forgot_the_session_is_greeted_again(client: Client)
     assert [heard.headers["mcp-session-id"] for heard in client.server.of("GET")] == ["s-1", "s-2"]
 
 
-async def test_a_server_of_the_newest_revision_gets_its_headers(client: Client) -> None:
-    client.server.session = None
-
-    def special(heard: Heard) -> Answered | None:
-        if heard.message.get("method") == "initialize":
-            error = {"code": -32601, "message": "unknown method"}
-            return Answered(404, json.dumps({"jsonrpc": "2.0", "id": heard.message["id"], "error": error}))
-        if heard.message.get("method") == "server/discover":
-            return Answered(body=result(heard, supportedVersions=["2026-07-28"]))
-        return None
-
-    await client.start(special)
-    assert client.warnings == [] and await client.call() == "usual"
-    [call] = client.server.of("tools/call")
-    names = ("mcp-protocol-version", "mcp-method", "mcp-name")
-    assert [call.headers[name] for name in names] == ["2026-07-28", "tools/call", "one"]
-    [discovery] = client.server.of("server/discover")
-    assert discovery.headers["mcp-method"] == "server/discover" and "mcp-name" not in discovery.headers
-
-
 @pytest.mark.parametrize("direct", [True, False])
 async def test_a_server_on_this_machine_is_reached_without_a_proxy_unless_a_person_wants_one(
     client: Client, monkeypatch: pytest.MonkeyPatch, direct: bool

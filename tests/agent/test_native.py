@@ -16,7 +16,6 @@ from tests.scripts import calls, reply, says
 from treadle.agent import loop
 from treadle.agent.claude_lines import lines
 from treadle.agent.tasks import AGENT_TYPES
-from treadle.agent.tools.base import AnyArgs
 from treadle.agent.transcript import Transcript
 from treadle.events import (
     Asked,
@@ -27,7 +26,7 @@ from treadle.events import (
     Usage,
 )
 from treadle.io import paths
-from treadle.session import Access, Answer, Change, Limits, OwnTool, Prompt, Rules, Start
+from treadle.session import Answer, Change, Limits, OwnTool, Prompt, Rules, Start
 from treadle.sessions.served import run_turn
 from treadle.sessions.session import Turn
 
@@ -70,25 +69,6 @@ async def test_a_subagent_answers_through_the_task_tool(opened: Opened) -> None:
     [inner] = [usage for usage in of(events, Usage) if usage.parent == "agent_1"]
     assert inner.input_tokens == 5
     assert "".join(delta.text for delta in of(events, TextDelta)) == "I will delegate.three, says my helper"
-
-
-async def test_a_subagent_shares_the_tools_of_servers(opened: Opened) -> None:
-    class Weather:
-        name, description, kind = "mcp__sky__weather", "Tell the weather.", "network"
-        Args, parameters = AnyArgs, {"type": "object", "properties": {}}
-
-        def access(self, args: Any, resolve: Any) -> Access:
-            return Access(tool=self.name, kind="network")
-
-        async def run(self, args: Any, context: Any) -> str:
-            return "it rains"
-
-    call = '[[reply]]\nwhen = "ask"\n[[reply.call]]\nname = "mcp__sky__weather"\n'
-    session = await opened(call + '[[reply]]\nwhen = "it rains"\ntext = "take a coat"\n', mode=None)
-    session.tools.add(Weather())  # type: ignore[arg-type]
-    assert "mcp__sky__weather" in session.info.tools
-    task = await session.tasks.run_agent("ask", label="x", agent_type=None, background=False)
-    assert task.output == "take a coat"
 
 
 async def test_a_subagent_may_call_no_tool_that_is_withheld_from_its_parent(opened: Opened) -> None:

@@ -160,23 +160,3 @@ def test_a_skill_is_reserved_for_people_also_with_a_comment(written: str, repo: 
     write(repo / ".claude" / "skills" / "a" / "SKILL.md", f"---\n{header}\n---\nx")
     [skill] = project.skills(str(repo))
     assert (skill.by_model, skill.description, skill.reading.forbids) == (False, 'of "#1"', ("disallowed-tools",))
-
-
-def test_what_a_plugin_brings_begins_with_its_name(tmp_path: Path, repo: Path) -> None:
-    plugin = tmp_path / "tool-kit"
-    write(plugin / "skills" / "saw" / "SKILL.md", "")
-    write(plugin / "commands" / "cut.md", "Cut.")
-    write(plugin / "agents" / "joiner.md", "Join.")
-    for manifest, name in {
-        None: "tool-kit",
-        '{"name": "kit"}': "kit",
-        "{": "tool-kit",
-        "[]": "tool-kit",
-        '{"name": ""}': "tool-kit",
-    }.items():
-        if manifest is not None:
-            write(plugin / ".claude-plugin" / "plugin.json", manifest)
-        wanted = Instructions(plugins=(f"{plugin}/",), project=False)
-        assert [skill.name for skill in project.skills(str(repo), wanted)] == [f"{name}:saw"]
-        assert list(project.commands(str(repo), wanted)) == [f"{name}:cut"]
-        assert [agent.name for agent in project.agents(str(repo), wanted)] == [f"{name}:joiner"]

@@ -14,7 +14,6 @@ from tests.io.sandbox.rooms import sh
 from treadle.errors import Denied
 from treadle.io.sandbox import methods
 from treadle.io.sandbox.start import start
-from treadle.sandboxed import confining
 from treadle.workspace import index_file
 from treadle.workspace.in_place import LOCK
 
@@ -312,25 +311,6 @@ async def test_the_users_gc_does_not_take_the_base_from_under_the_agent(top: Pat
     assert git(top, "for-each-ref", "refs/treadle") == ""
     git(top, "gc", "-q", "--prune=now")
     assert git(top, "cat-file", "-t", base, check=False) == ""
-
-
-async def test_a_limit_of_time_bounds_all_that_is_done_after_a_turn(top: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The agent's own settings make every git in its repository wait for ever."""
-    monkeypatch.setattr(confining, "LEAST_SECONDS", 1.0)
-    agent = Working(top, seconds=0.0)
-    await agent.run("git commit -q --allow-empty -m two; mkfifo .git/slow; git config include.path slow")
-    [said] = agent.said
-    assert "git did not end within" in said and "it is kept, and taken over by the next turn" in said
-    assert log(top) == "one"
-    monkeypatch.setattr(confining, "LEAST_SECONDS", 60.0)
-    await agent.run("rm .git/slow")
-    assert log(top) == "two\none" and len(agent.said) == 1
-    await agent.run("mkfifo .git/slow")
-    git(top, "commit", "-q", "--allow-empty", "-m", "mine")
-    monkeypatch.setattr(confining, "LEAST_SECONDS", 1.0)
-    await agent.confining.ready(agent.said.append)
-    assert "does not follow yours: git did not end within" in agent.said[-1]
-    agent.confining.close()
 
 
 async def test_what_is_being_taken_over_goes_on_when_the_turn_is_cancelled(

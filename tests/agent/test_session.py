@@ -1,10 +1,8 @@
 """A session of our own agent: resumed, forked, changed, interrupted, closed."""
 
 import asyncio
-import json
 import os
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -15,14 +13,13 @@ from treadle.agent.session import NativeSession
 from treadle.agent.transcript import Transcript, well_formed
 from treadle.errors import Busy
 from treadle.events import (
-    Task,
     ToolDenied,
     ToolEnded,
     ToolStarted,
     TurnEnded,
     Warned,
 )
-from treadle.session import HookVerdict, OwnProgram, Prompt, Rules, Subagent
+from treadle.session import Prompt, Rules
 
 
 async def test_a_session_is_resumed_with_its_history_and_its_spending(opened: Opened) -> None:
@@ -131,42 +128,3 @@ async def test_a_history_with_lines_that_cannot_be_read_is_resumed_and_says_so(o
 
 def warned(session: NativeSession) -> list[str]:
     return [event.message for event in session.events(after=0, observer=True).ready() if isinstance(event, Warned)]
-
-
-async def test_hooks_hear_how_a_session_starts_and_add_to_prompts_or_block_them(opened: Opened, work: Path) -> None:
-    asked = "grep -q secret && { echo no >&2; exit 2; }; echo remember"
-    hooks = {"SessionStart": "cat > started.json; echo be quick", "UserPromptSubmit": asked}
-    entries = {event: [{"hooks": [{"command": command}]}] for event, command in hooks.items()}
-    (work / ".claude").mkdir()
-    (work / ".claude" / "settings.json").write_text(json.dumps({"hooks": entries}))
-    session = await opened(SAY, trusted=True)
-    started = json.loads((work / "started.json").read_text())
-    assert (started["source"], started["model"]) == ("startup", "scripted")
-    ended = (await turn(session, "the secret"))[-1]
-    assert isinstance(ended, TurnEnded)
-    assert (ended.outcome, ended.text) == ("completed", "a hook blocked the prompt: no")
-    await turn(session, "go")
-    assert [message.text.strip() for message in session.context.messages] == ["be quick", "remember", "go", "done"]
-    await session.close()
-    await opened(SAY, trusted=True, resume=session.id)
-    assert json.loads((work / "started.json").read_text())["source"] == "resume"
-
-
-async def test_a_hook_may_say_more_to_a_subagent_whose_tools_are_those_of_its_kind(opened: Opened) -> None:
-    told: list[dict[str, Any]] = []
-
-    async def event(name: str, payload: dict[str, Any]) -> HookVerdict | None:
-        told.append({"event": name, **payload})
-        return HookVerdict(context="Mind the gap.") if name == "SubagentStart" else None
-
-    script = says("minded", system="You carry out one task(?s:.*)Mind the gap", times="always")
-    session = await opened(script, program=OwnProgram(event=event))
-    result = await session.command("agent", "run count")
-    assert result is not None and result.message == "minded"
-    assert {"event": "SubagentStart", "agent_id": "agent_1", "agent_type": "general-purpose"} in told
-    task = Task(id="t", kind="agent", label="l", status="running", cwd=session.spec.cwd)
-    kind = Subagent(name="k", description="", prompt="p", tools=("grep", "task", "none", "bash"), denied=("bash",))
-    child = await session.open_child("t", kind, task)
-    assert child.tools.names == ("grep",) and child.provider is session.provider
-    await child.close()
-    assert (await session.command("agent", "run count")).message == "minded", "the model is not closed with it"  # type: ignore[union-attr]

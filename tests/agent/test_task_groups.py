@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.agent.test_tasks import Setting
-from treadle.agent.tasks import Assignment, Groups, succeeded
+from treadle.agent.tasks import Assignment, Groups
 from treadle.errors import NotFound
 from treadle.events import FINISHED, TaskChanged, TaskGroup, TaskGroupChanged
 
@@ -36,26 +36,6 @@ class Together(Setting):
 @pytest.fixture
 def together(tmp_path: Path) -> Together:
     return Together(tmp_path)
-
-
-async def test_members_are_announced_before_their_group_and_end_before_it_says_so(together: Together) -> None:
-    group = together.start("one", "two")
-    begun = ["created", "started", "updated"]
-    assert together.told() == [
-        *(f"agent_1 {change}" for change in begun),
-        *(f"agent_2 {change}" for change in begun),
-        "group_1 created 0",
-        "group_1 updated 0",
-    ]
-    done = await asyncio.wait_for(together.groups.wait(group.id), 60)
-    assert together.told()[-4:] == [
-        "agent_1 completed",
-        "group_1 updated 1",
-        "agent_2 completed",
-        "group_1 completed 2",
-    ]
-    assert succeeded(done) and done.completed_at and [task.output for task in done.results] == ["did one", "did two"]
-    assert together.start("three").id == "group_2"
 
 
 async def test_nothing_is_started_when_one_type_is_unknown(together: Together) -> None:

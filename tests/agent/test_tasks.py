@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import sys
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
@@ -86,15 +85,6 @@ async def ended(setting: Setting, task: Task) -> Task:
     return await asyncio.wait_for(setting.tasks.wait(task.id), 60)
 
 
-async def test_interrupting_the_one_who_waits_stops_a_task_in_the_foreground(setting: Setting) -> None:
-    waiting = asyncio.create_task(setting.run("hang"))
-    await until(lambda: "started" in setting.changes("agent_1"))
-    waiting.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await waiting
-    assert setting.tasks.get("agent_1").status == "cancelled"
-
-
 async def start(setting: Setting, tmp_path: Path, command: str) -> Task:
     return await setting.tasks.start_process(command, cwd=str(tmp_path), env=ENV)
 
@@ -131,29 +121,6 @@ async def test_a_stalled_reader_holds_back_agents_and_processes(setting: Setting
 
 def said(setting: Setting) -> list[TaskChanged]:
     return [event for event in setting.events if isinstance(event, TaskChanged) and event.change == "text"]
-
-
-async def test_a_process_whose_output_cannot_be_kept_fails_and_does_not_wait_for_ever(setting: Setting) -> None:
-    code = """
-import asyncio, os, resource, signal, sys
-from treadle.agent.tasks import Tasks
-resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))
-
-async def main(place):
-    async def room(): pass
-    tasks = Tasks(session_id="s", emit=lambda e: None, open_child=None, finished=lambda t: None,
-                  directory=lambda: place, cwd=place, room=room)
-    task = await tasks.start_process("yes", cwd=place, env=dict(os.environ))
-    async with asyncio.timeout(60):
-        task = await tasks.wait(task.id)
-    print(task.status, task.error.code)
-
-asyncio.run(main(sys.argv[1]))
-"""
-    place = setting.tasks._cwd
-    child = await asyncio.create_subprocess_exec(sys.executable, "-c", code, place, stdout=asyncio.subprocess.PIPE)
-    out, _ = await asyncio.wait_for(child.communicate(), 60)
-    assert out == b"failed storage_error\n"
 
 
 @writing_counts

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from tests.agent.test_mcp_client import SERVER
-from tests.waiting import until
 from treadle.agent.configuration import Configuration
 from treadle.agent.toolbox import Toolbox
 from treadle.agent.tools.base import AnyArgs, AnyTool
@@ -75,28 +74,6 @@ async def test_a_server_that_is_switched_off_takes_its_tools_along_whatever_its_
     assert not {name} & names(box.offered(answers=False, skills=False)) and box.states == {server: "disabled"}
     await box.switch(server, on=True)
     assert box.registry.known(name) == name
-
-
-async def test_the_model_is_offered_the_tools_that_a_server_lists_anew(tmp_path: Path) -> None:
-    changing = """
-def heard(message):
-    if message.get("method") == "tools/call":
-        names[:] = ["two"]
-        say(method="notifications/tools/list_changed")
-        said(message, "changed")
-"""
-    server = {"command": sys.executable, "args": ["-c", SERVER.replace("MORE", changing)]}
-    spec = SessionSpec(cwd=str(tmp_path), model="scripted:x", tools=Toolset(servers={"x": server}))
-    box = Toolbox(await Configuration.load(spec, {}), env={}, warn=print, confinement=lambda: None)
-    await box.start(print)
-    try:
-        (tool,) = box.servers.tools
-        assert tool.name in names(box.offered(answers=False, skills=False))
-        assert await tool.ask({}, 60.0) == "changed"
-        await until(lambda: "mcp__x__two" in names(box.offered(answers=False, skills=False)))
-        assert tool.name not in box.registry
-    finally:
-        await box.close()
 
 
 async def test_a_list_of_our_own_tools_starts_no_servers_and_servers_by_name_are_offered_whole(tmp_path: Path) -> None:

@@ -3,12 +3,9 @@
 import asyncio
 import subprocess
 import sys
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any
 
-import msgspec
-import pydantic
 import pytest
 
 import treadle
@@ -156,43 +153,6 @@ async def test_words_for_an_agent_that_hears_none_while_it_works_are_refused(tmp
                     await conversation.steer("more")
                 gate.set()
     assert agent.sessions[0].steered == []
-
-
-@dataclass
-class Plain:
-    name: str
-    size: int = 1
-
-
-class Struct(msgspec.Struct):
-    name: str
-    size: int
-
-
-class Table(TypedDict):
-    name: str
-    size: int
-
-
-class Model(pydantic.BaseModel):
-    name: str
-    size: pydantic.PositiveInt
-
-
-@pytest.mark.parametrize("wanted", [Plain, Struct, Table, Model])
-def test_each_kind_of_type_is_read_and_refused(wanted: Any) -> None:
-    answer = AnswerType(wanted)
-    assert '"size"' in answer.demanded("How big?")
-    for text in ('{"name": "loom", "size": 3}', 'Here it is:\n```json\n{"name": "loom", "size": 3}\n```\n'):
-        value: Any = answer.read(text)
-        assert (
-            (value["name"], value["size"]) == ("loom", 3)
-            if wanted is Table
-            else (value.name, value.size) == ("loom", 3)
-        )
-    for wrong in ("no", '{"name": 3, "size": 3}', '{"name": "loom", "size": "large"}'):
-        with pytest.raises(ValueError):
-            answer.read(wrong)
 
 
 def test_a_type_of_something_else_is_refused_before_anything_is_asked() -> None:

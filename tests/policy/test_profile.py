@@ -170,12 +170,6 @@ def test_a_command_as_a_rule_gives_way_to_one_that_forbids_a_part_of_it(repo: Pa
     assert guard(repo, "suggest", allow=as_rules(command), ask=("Bash(make)",))(command).verdict == "ask"
 
 
-def test_a_path_as_a_rule_allows_that_path_and_no_other(repo: Path) -> None:
-    judge = guard(repo, "suggest", allow=as_rules(file("write", repo / "a[1]")))
-    assert judge(file("write", repo / "a[1]")).verdict == "allow"
-    assert judge(file("write", repo / "a1")).verdict == "ask"
-
-
 def test_what_a_rule_cannot_say_exactly_becomes_none() -> None:
     assert as_rules(bash("rm *")) == ()
     assert as_rules(Access(tool="web_fetch", kind="network", url="http://a.example/b")) == ()

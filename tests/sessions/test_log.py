@@ -18,23 +18,6 @@ def filled(count: int, window: int = 8, keep: int = 16) -> EventLog:
     return log
 
 
-async def test_many_small_events_are_forgotten_by_windows_and_small_ones_weigh_nothing() -> None:
-    log = filled(23)
-    assert [event.seq for event in log.read().ready()][0] == 1, "a window beyond what is kept"
-    log.append(TextDelta(text="x"), "t")
-    gap, first, *_ = log.read().ready()
-    assert isinstance(gap, Warned) and gap.message == "8 earlier events are no longer kept" and first.seq == 9
-    heavy = EventLog(most=100)
-    for _ in range(100):
-        heavy.append(TextDelta(text="y" * 1000), "t")
-    for _ in range(3):
-        heavy.append(ToolEnded(call="c", name="n", result="x" * 50), "t")
-    kept = heavy.read().ready()
-    assert len(kept) == 1 + LATEST and kept[-1].seq == 103, "all but the latest had to go for the long ones"
-    heavy.append(ToolEnded(call="c", name="n", result="x" * 1), "t")
-    assert len(heavy.read().ready()) == 1 + LATEST
-
-
 async def test_a_lossless_reader_a_window_behind_holds_the_session_until_it_reads() -> None:
     log = filled(0)
     reader = log.read()

@@ -1,13 +1,14 @@
 """Groups of agents that go on when the process that started them ends, and that any other process can wait for.
 
-    tasks/GROUP/plan.json      what was asked for; written before anything is started
-    tasks/GROUP/events.jsonl   how it went: snapshots of tasks and of the group, one per line
-    tasks/GROUP/lock           held by the runner while it lives
-    tasks/GROUP/control        the socket through which it is followed, sent messages and stopped
-    tasks/GROUP/output/        the logs of its tasks
+    tasks/GROUP/plan.json        what was asked for; written before anything is started
+    tasks/GROUP/events.jsonl     how it went: snapshots of tasks and of the group, one per line
+    tasks/GROUP/requests.jsonl   what others want of it: messages for its tasks, and what is to stop
+    tasks/GROUP/lock             held by the runner while it lives
+    tasks/GROUP/output/          the logs of its tasks
 
-`detached_runner.py` does the work, under its own keeper. The disk has the truth: a group whose lock is free and that
-has not completed was killed, and everything it had not finished has failed.
+The runner, `python -m treadle.agent.detached DIR`, does the work under its own keeper. Everybody else reads and appends
+to files, and looks again after a moment. The disk has the truth: a group whose lock is free and that has not completed
+was killed, and everything it had not finished has failed.
 """
 
 from __future__ import annotations
@@ -16,30 +17,44 @@ import asyncio
 import os
 import secrets
 import shutil
+import signal
 import sys
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from treadle.agent.configuration import Configuration
-from treadle.agent.tasks import Assignment
-from treadle.errors import LineTooLong, LocalError, NotFound, PeerClosed, StorageError
-from treadle.events import FINISHED, ErrorInfo, Event, Task, TaskChanged, TaskGroup, TaskGroupChanged, decode, encode
+from treadle.agent.tasks import Assignment, Groups, Tasks
+from treadle.errors import LocalError, NotFound, StorageError, TreadleError
+from treadle.events import (
+    FINISHED,
+    ErrorInfo,
+    Event,
+    Task,
+    TaskChanged,
+    TaskGroup,
+    TaskGroupChanged,
+    Usage,
+    decode,
+    encode,
+)
 from treadle.io import files, paths
-from treadle.io.process.tree import detach
+from treadle.io.process.tree import detach, say_ready
 from treadle.io.records import FileRecord
-from treadle.io.streams import FdStream, connect_unix
-from treadle.session import AgentInfo, Confinement, Instructions, Limits, Mode, Rules, SessionSpec, Start, Toolset
-from treadle.wire.common.framing import LineSplitter
+from treadle.io.tasks import end_tasks
+from treadle.session import Confinement, Instructions, Limits, Mode, Rules, SessionSpec, Start, Toolset
+
+if TYPE_CHECKING:
+    from treadle.agent.session import NativeSession
 
 FORMAT = 1
 START_SECONDS = 60.0
 """How long a group without a runner counts as starting."""
 KEEP_SECONDS = 30 * 86400.0
 """How long a group that has ended is kept."""
-LINE_CAP = 256 << 20
+LOOK_SECONDS = 0.1
+"""How long the runner, and who waits for it, sleep before they look at the files again."""
 ENVIRONMENT = ("HOME", "TREADLE_HOME", "XDG_DATA_HOME", "XDG_CONFIG_HOME", "XDG_RUNTIME_DIR", "TMPDIR", "PYTHONPATH")
 """Variables that say where our files are: the runner must look in the same places."""
 
@@ -90,30 +105,10 @@ def root() -> str:
     return os.path.join(paths.state_dir(), "tasks")
 
 
-def control(directory: str) -> str:
-    return paths.socket_path(directory, "control")
-
-
 # Starting...
 
 
-class Starter(Protocol):
-    """What is needed of the session that starts a group."""
-
-    @property
-    def id(self) -> str: ...
-    @property
-    def spec(self) -> SessionSpec: ...
-    @property
-    def info(self) -> AgentInfo: ...
-    @property
-    def model(self) -> str | None: ...
-    @property
-    def configuration(self) -> Configuration: ...
-    def emit(self, event: Event) -> None: ...
-
-
-async def start(session: Starter, members: Sequence[Assignment]) -> tuple[TaskGroup, list[Task]]:
+async def start(session: NativeSession, members: Sequence[Assignment]) -> tuple[TaskGroup, list[Task]]:
     """Start a group that outlives us. Returns when it is at work; its first events are then also the session's."""
     if session.spec.guards.judge is not None or session.spec.guards.writing is not None:
         raise LocalError(
@@ -124,7 +119,7 @@ async def start(session: Starter, members: Sequence[Assignment]) -> tuple[TaskGr
     directory = paths.private_dir(os.path.join(root(), plan.group))
     PLAN.save(os.path.join(directory, "plan.json"), plan)
     env = {**session.configuration.env, **{name: os.environ[name] for name in ENVIRONMENT if name in os.environ}}
-    argv = [sys.executable, "-P", "-m", "treadle.agent.detached_runner", directory]
+    argv = [sys.executable, "-P", "-m", "treadle.agent.detached", directory]
     log = os.path.join(directory, "runner.log")
     try:
         await asyncio.to_thread(detach, argv, env=env, cwd=plan.cwd, log=log, ready=True)
@@ -137,7 +132,7 @@ async def start(session: Starter, members: Sequence[Assignment]) -> tuple[TaskGr
     return group.group, group.tasks
 
 
-def _plan(session: Starter, members: Sequence[Assignment]) -> Plan:
+def _plan(session: NativeSession, members: Sequence[Assignment]) -> Plan:
     spec = session.spec
     return Plan(
         group=f"group_{secrets.token_hex(4)}",
@@ -227,37 +222,34 @@ class Detached:
         return files.is_locked(lock) or (not os.path.exists(lock) and time.time() - self.plan.created < START_SECONDS)
 
     async def wait(self, emit: Callable[[Event], None]) -> TaskGroup:
-        """Follow it to its end, and pass what has happened and happens to `emit`."""
-        seen = 0
-        while self.group.status == "running":
-            stream = await self._connect()
-            if stream is not None:
-                try:
-                    seen = await self._follow(stream, emit, seen)
-                finally:
-                    stream.close()
-            else:
-                await asyncio.sleep(0.05)  # it is starting or ending
-            self.read()
-        for event in self.events[seen:]:
-            emit(event)
-        return self.group
-
-    async def _follow(self, stream: FdStream, emit: Callable[[Event], None], seen: int) -> int:
-        """Read until the runner says no more. Counts what is also on disk."""
-        await stream.write(msgspec.json.encode({"do": "follow", "after": seen}) + b"\n")
-        async for line in lines_of(stream):
-            event = _event(line)
-            if event is not None:
+        """Follow it to its end, and pass the snapshots of what has happened and happens to `emit`."""
+        told = 0
+        while True:
+            for event in self.events[told:]:
                 emit(event)
-                seen += is_stored(event)
-        return seen
+            told = len(self.events)
+            if self.group.status != "running":
+                return self.group
+            await self._look()
+
+    async def _look(self) -> None:
+        await asyncio.sleep(LOOK_SECONDS)
+        self.read()
 
     async def stop(self, wanted: str, reason: str = "") -> None:
-        await self._ask({"do": "stop", "id": wanted, "reason": reason})
+        """Stop a task, or the whole group, and wait until it has ended."""
+        self._ask({"do": "stop", "id": wanted, "reason": reason})
+        while self.alive and any(
+            wanted in (task.id, self.group.id) and task.status not in FINISHED for task in self.tasks
+        ):
+            await self._look()
 
-    async def send(self, task: str, text: str) -> bool:
-        return await self._ask({"do": "send", "id": task, "text": text})
+    def send(self, task: str, text: str) -> bool:
+        """Say something to a task; False when it does not run any more."""
+        running = self.alive and any(one.id == task and one.status not in FINISHED for one in self.tasks)
+        if running:
+            self._ask({"do": "send", "id": task, "text": text})
+        return running
 
     async def close(self, wanted: str) -> None:
         """Forget a task, or the whole group; what still runs is stopped first."""
@@ -271,35 +263,8 @@ class Detached:
         if wanted == self.group.id or (not self.tasks and not self.alive):
             await asyncio.to_thread(shutil.rmtree, self.directory, ignore_errors=True)
 
-    async def _ask(self, request: dict[str, Any]) -> bool:
-        """Tell the runner. False when it could not do it or is gone."""
-        stream = await self._connect()
-        if stream is None:
-            return False
-        try:
-            await stream.write(msgspec.json.encode(request) + b"\n")
-            async for line in lines_of(stream):
-                return bool(msgspec.json.decode(line).get("ok"))
-        except PeerClosed:
-            pass
-        finally:
-            stream.close()
-        return False
-
-    async def _connect(self) -> FdStream | None:
-        try:
-            return await connect_unix(control(self.directory))
-        except NotFound:
-            return None
-
-
-async def lines_of(stream: FdStream) -> AsyncIterator[bytes]:
-    splitter = LineSplitter(LINE_CAP)
-    while data := await stream.read():
-        for line in splitter.feed(data):
-            if isinstance(line, LineTooLong):
-                raise line
-            yield line
+    def _ask(self, request: dict[str, Any]) -> None:
+        files.append_line(os.path.join(self.directory, "requests.jsonl"), msgspec.json.encode(request))
 
 
 def is_stored(event: Event) -> bool:
@@ -339,3 +304,97 @@ def _lost(task: Task) -> Task:
         return task
     error = ErrorInfo(code="peer_exited", message="the process that ran it was killed")
     return msgspec.structs.replace(task, status="failed", error=error, current_action=None)
+
+
+# The runner...
+
+
+async def run(directory: str, ready: Callable[[], None]) -> None:
+    from treadle.agent.native import NativeAgent
+
+    plan = Detached(directory).plan
+    # Held while the group runs: by it others see that this process lives (`Detached.alive`).
+    with files.locked(os.path.join(directory, "lock")):
+        session = await NativeAgent().open(plan.spec())
+        output = paths.private_dir(os.path.join(directory, "output"))
+
+        def emit(event: Event) -> None:
+            if is_stored(event):
+                try:
+                    files.append_line(os.path.join(directory, "events.jsonl"), encode(event))
+                except StorageError as error:
+                    print(f"treadle: {error}", file=sys.stderr)
+            elif isinstance(event, Usage):
+                session.note(event)  # limits apply to the group as a whole
+
+        tasks = Tasks(
+            session_id=plan.parent_session,
+            emit=emit,
+            open_child=session.open_child,
+            finished=lambda task: None,
+            directory=lambda: output,
+            cwd=plan.cwd,
+            room=session.room,
+            pid=os.getpid(),
+        )
+        groups = Groups(tasks, emit, plan.parent_session)
+        obeying = asyncio.create_task(_obey_all(os.path.join(directory, "requests.jsonl"), tasks, groups))
+        try:
+            groups.start(plan.members, group_id=plan.group, detached=True)
+            _on_signals(lambda: groups.stop(plan.group, "its process was told to end"))
+            ready()
+            await groups.wait(plan.group)
+        finally:
+            await end_tasks(obeying)
+            await tasks.stop_all()
+            await session.close()
+
+
+async def _obey_all(path: str, tasks: Tasks, groups: Groups) -> None:
+    done = 0
+    while True:
+        lines = files.read_lines(path)[0] if os.path.exists(path) else []
+        for line in lines[done:]:
+            try:
+                await _obey(msgspec.json.decode(line, type=dict[str, str]), tasks, groups)
+            except (TreadleError, msgspec.MsgspecError, RecursionError) as error:
+                print(f"treadle: a request was not carried out: {error}", file=sys.stderr)
+        done = len(lines)
+        await asyncio.sleep(LOOK_SECONDS)
+
+
+async def _obey(request: dict[str, str], tasks: Tasks, groups: Groups) -> None:
+    wanted = request.get("id", "")
+    match request.get("do"):
+        case "stop" if wanted in groups:
+            await groups.stop(wanted, request.get("reason", ""))
+        case "stop":
+            await tasks.stop(wanted, request.get("reason", ""))
+        case "send":
+            await tasks.send(wanted, request.get("text", ""))
+
+
+def _on_signals(stop: Callable[[], Any]) -> None:
+    stopping: set[asyncio.Task[Any]] = set()
+
+    def heard() -> None:
+        stopping.add(asyncio.ensure_future(stop()))
+
+    for signum in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        asyncio.get_running_loop().add_signal_handler(signum, heard)
+
+
+def main(directory: str) -> int:
+    from treadle.io.process.loop import hold_secrets, run_async
+
+    hold_secrets()
+    try:
+        run_async(run(directory, say_ready))
+    except TreadleError as error:
+        print(f"treadle: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))

@@ -12,12 +12,13 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from itertools import groupby, takewhile
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 
 from treadle.agent import toolbox
 from treadle.agent.context import SUMMARY_PROMPT, Context, estimated
+from treadle.agent.hooks import ProgramHooks
 from treadle.agent.messages import (
     AssistantMessage,
     ChatMessage,
@@ -255,26 +256,6 @@ DELTAS_BETWEEN_PAUSES = 64
 """Pieces of a reply between two looks whether slow readers of the log must be waited for."""
 
 
-class Hooks(Protocol):
-    async def judge(self, call: str, name: str, args: Any, access: Access) -> HookVerdict:
-        """What the program that opened the session says about a call, before anybody else has judged it."""
-        ...
-
-    async def pre_tool(self, name: str, args: Any, access: Access) -> str | None:
-        """A reason to block the call, or None."""
-        ...
-
-    async def post_tool(
-        self, call: str, name: str, args: Any, access: Access, result: str, ok: bool, took: int | None = None
-    ) -> str:
-        """What the model reads: the result, or what a hook puts in its place, and what hooks add."""
-        ...
-
-    async def event(self, name: str, payload: dict[str, Any]) -> HookVerdict:
-        """What hooks say to another event."""
-        ...
-
-
 class Parts(msgspec.Struct, kw_only=True):
     """What one turn works with."""
 
@@ -287,7 +268,7 @@ class Parts(msgspec.Struct, kw_only=True):
     context: Context
     budget: TurnBudget
     repeats: Repeats
-    hooks: Hooks
+    hooks: ProgramHooks
     permit: Callable[
         [str, AnyTool, Any, Access, Callable[[str], Path], HookVerdict, Any], Awaitable[tuple[Decision, Any]]
     ]
@@ -298,12 +279,12 @@ class Parts(msgspec.Struct, kw_only=True):
     emit: Callable[[Event], None]
     room: Callable[[], Awaitable[None]]
     watching: Watching | None = None
+    """Called before a tool that executes. What it returns is called afterwards, to find forbidden changes."""
     ready: Callable[[], Awaitable[None]] | None = None
     settle: Callable[[], Awaitable[str]] | None = None
+    """Awaited around a command, so that its repository and the user's follow each other."""
     edited: Callable[[Iterable[str]], None] | None = None
     """Told which files a tool is about to write."""
-    """Awaited around a command, so that its repository and the user's follow each other."""
-    """Called before a tool that executes. What it returns is called afterwards, to find forbidden changes."""
     keep: Callable[[str, TreadleError], Awaitable[bool]] | None = None
     """Asks a person whether what a call wrote, and a check has taken out, comes back."""
     calling: Calling | None = None

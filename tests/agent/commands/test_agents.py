@@ -8,7 +8,7 @@ import pytest
 
 from tests.agent.commands.conftest import ran
 from tests.agent.conftest import Opened
-from tests.agent.repository import git, make_repository
+from tests.agent.repository import make_repository
 from tests.conftest import need
 from tests.scripts import calls, reply, says
 from tests.waiting import until
@@ -49,41 +49,6 @@ async def test_an_interrupted_parallel_leaves_nothing_running(opened: Opened) ->
     with pytest.raises(asyncio.CancelledError):
         await command
     assert {task.status for task in session.tasks.list()} == {"cancelled"}
-
-
-EDITORS = "".join(
-    reply(
-        when=f"^make it {name}$",
-        call=[
-            {"name": "read_file", "arguments": {"file_path": "shared.txt"}},
-            {
-                "name": "edit_file",
-                "arguments": {"file_path": "shared.txt", "old_string": "as it was\n", "new_string": name},
-            },
-        ],
-    )
-    + says(f"it is {name}", when="(?s)shared.txt", system=f"worktrees/{name}-")
-    for name in ("red", "green", "blue")
-)
-
-
-async def test_three_agents_in_worktrees_edit_the_same_file_of_one_repository(opened: Opened, work: Path) -> None:
-    need("git")
-    make_repository(work)
-    session = await opened(EDITORS + '[[reply]]\nwhen = "only look"\ntext = "seen"\n', mode="auto-edit")
-    members = " ".join(f'{name}:"make it {name}"' for name in ("red", "green", "blue"))
-    shown = await ran(session, f'agent parallel --isolation worktree {members} looker:"only look"')
-    tasks = {task.label: task for task in session.groups.get("group_1").results}
-    for name in ("red", "green", "blue"):
-        task = tasks[name]
-        assert task.output == f"it is {name}" and task.worktree and task.branch and task.cwd == task.worktree
-        assert Path(task.worktree, "shared.txt").read_text() == name
-        assert f"(branch: {task.branch} in {task.worktree})" in shown
-    assert tasks["looker"].worktree is None and tasks["looker"].branch is None
-    assert (work / "shared.txt").read_text() == "as it was\n" and git(work, "status", "--porcelain") == ""
-    assert git(work, "worktree", "list").count("\n") == 1, "the user's repository has no worktrees of ours"
-    shown = [git(work, "show", f"{tasks[name].branch}:shared.txt") for name in ("red", "green", "blue")]
-    assert shown == ["red", "green", "blue"]
 
 
 async def test_an_isolated_agent_may_not_write_to_the_original(opened: Opened, work: Path) -> None:

@@ -1,7 +1,6 @@
 """The client itself; how it takes a broken service is in test_hostile.py."""
 
 import asyncio
-import socket
 
 import pytest
 
@@ -56,29 +55,6 @@ async def test_a_key_that_no_header_can_carry_is_a_setting_to_correct(key: str) 
     client = provider("http://127.0.0.1:9/v1", key=key, key_variable="ACME_API_KEY")
     with pytest.raises(ConfigError, match="ACME_API_KEY has characters"):
         await collect(client)
-
-
-async def test_a_service_that_keeps_the_connection_open_after_the_end_does_not_hold_us() -> None:
-    body = b'data: {"choices":[{"delta":{"content":"hi"},"finish_reason":"stop"}]}\n\ndata: [DONE]\n\n'
-    head = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: 9999\r\n\r\n"
-    listening = socket.create_server(("127.0.0.1", 0))
-    listening.setblocking(False)
-    client = provider(f"http://127.0.0.1:{listening.getsockname()[1]}")
-
-    async def hold() -> None:
-        loop = asyncio.get_running_loop()
-        peer, _ = await loop.sock_accept(listening)
-        await loop.sock_sendall(peer, head + body)
-        while await loop.sock_recv(peer, 65536):
-            pass
-        peer.close()
-
-    holding = asyncio.create_task(hold())
-    assert text(await collect(client)) == "hi"
-    await client.aclose()
-    async with asyncio.timeout(60):
-        await holding
-    listening.close()
 
 
 @pytest.mark.parametrize(
