@@ -78,11 +78,11 @@ async def test_a_passing_trouble_is_tried_again(kind: str, status: int) -> None:
 
 async def test_a_lasting_trouble_is_an_error_with_the_services_words_and_code(kind: str) -> None:
     clock = ManualClock()
-    toml = "reply=[{times='always', error={status=429, message='too many', retry_after=1}}]"
+    toml = "reply=[{times='always', error={status=429, message='too many', retry_after=20}}]"
     async with playing(kind, toml, clock) as provider:
         with pytest.raises(RateLimited, match="429: too many") as caught:
             await collect(provider)
-    assert (caught.value.status, caught.value.retry_after_ms) == (429, 1000)
+    assert (caught.value.status, caught.value.retry_after_ms) == (429, 20_000)
     assert 200 < sum(clock.slept) < 301, "as long as the patience of the settings, and no longer"
 
 

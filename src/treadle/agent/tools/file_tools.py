@@ -267,9 +267,8 @@ class EditFile:
     name = "edit_file"
     description = (
         "Replace a piece of text in a file by another. old_string must be in the file exactly once, unless "
-        "replace_all is set; when it differs only in white space from one place in the file, that place is taken. "
-        "With an empty old_string a file that does not exist is made. A file that you have not read, or that has "
-        "changed since, is shown to you instead of edited. The result is a diff."
+        "replace_all is set, white space included. With an empty old_string a file that does not exist is made. A file "
+        "that you have not read, or that has changed since, is shown to you instead of edited. The result is a diff."
     )
     kind: ToolKind = "write"
     Args = EditArgs
@@ -327,6 +326,4 @@ def _apply(content: str, asked: EditArgs) -> tuple[str, list[str]]:
     if not asked.old_string and not content:
         return asked.new_string, []
     done = files.apply(content, asked.old_string, asked.new_string, asked.replace_all)
-    if done.tolerant:
-        return done.text, ["found only with white space evened out; check the diff"]
     return done.text, [f"{done.count} places"] if asked.replace_all else []

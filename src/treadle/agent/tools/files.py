@@ -216,9 +216,8 @@ def cut_character(data: bytes) -> bytes:
 
 # Finds the place an edit means, and changes only that. Pure: text in, text out.
 #
-# First the exact text, which must be there once. If it is not there at all, whole lines are compared with normalised
-# white space; that match must be unique too. Then the file keeps its own indentation, its own line ends and its own
-# version of every line that the edit does not change.
+# The exact text must be there once; line ends are those of the file. What is only similar is shown, never taken: a
+# model copies it in its next step, and a guess would change a line that was not meant.
 
 AROUND, MOST_SHOWN = 3, 40
 """How many lines are shown on either side of the place that a failed edit probably meant, and in total."""
@@ -227,8 +226,6 @@ AROUND, MOST_SHOWN = 3, 40
 class Edited(msgspec.Struct, frozen=True):
     text: str
     count: int
-    tolerant: bool = False
-    """Whether the place was found only with normalised white space."""
 
 
 def apply(text: str, old: str, new: str, replace_all: bool = False) -> Edited:
@@ -248,7 +245,7 @@ def apply(text: str, old: str, new: str, replace_all: bool = False) -> Edited:
         )
     if count:
         return Edited(text.replace(old, new), count)
-    return _tolerant(text, old.replace("\r\n", "\n"), new.replace("\r\n", "\n"))
+    raise ToolError(f"old_string is not in the file; {near_misses(lines_of(text), old)}")
 
 
 def _crlf(text: str) -> str:
@@ -267,97 +264,6 @@ def line_numbers(text: str, part: str) -> list[int]:
 
 def _listed(lines: list[int]) -> str:
     return ", ".join(map(str, lines[:10])) + (f" and {len(lines) - 10} more" if len(lines) > 10 else "")
-
-
-# With normalised white space...
-
-
-def _tolerant(text: str, old: str, new: str) -> Edited:
-    wanted = _normalised(old.removesuffix("\n").split("\n"))
-    lines = lines_of(text)
-    places = _places(_normalised(lines), wanted) if any(wanted) else []
-    if not places:
-        raise ToolError(f"old_string is not in the file; {near_misses(lines, old)}")
-    if len(places) > 1:
-        raise ToolError(
-            f"old_string is not in the file exactly; but for white space it is there {len(places)} times, "
-            f"at lines {_listed([place + 1 for place in places])}",
-            hint="copy the lines exactly as they are, with enough around them to be unique",
-        )
-    start, end = places[0], places[0] + len(wanted)
-    changed = _rewritten(lines[start:end], old.removesuffix("\n").split("\n"), new)
-    return Edited("".join([*lines[:start], *changed, *lines[end:]]), 1, tolerant=True)
-
-
-def _normalised(lines: list[str]) -> list[str]:
-    return [" ".join(line.split()) for line in lines]
-
-
-def _places(lines: list[str], wanted: list[str]) -> list[int]:
-    size = len(wanted)
-    return [
-        place
-        for place in range(len(lines) - size + 1)
-        if lines[place] == wanted[0] and lines[place : place + size] == wanted
-    ]
-
-
-def _rewritten(found: list[str], old: list[str], new: str) -> list[str]:
-    """The new lines in the file's own style; `found` are the file's lines (with their ends) that match `old`."""
-    if not new:
-        return []
-    from difflib import SequenceMatcher
-
-    fresh = new.removesuffix("\n").split("\n")
-    end = "\r\n" if found[0].endswith("\r\n") else "\n"
-    indents = _indents(found, old)
-    lines: list[str] = []
-    for what, i0, i1, j0, j1 in SequenceMatcher(None, old, fresh).get_opcodes():
-        if what == "equal":
-            lines += found[i0:i1]
-        else:
-            lines += [_reindented(line, indents) + end for line in fresh[j0:j1]]
-    lines = [line if line.endswith("\n") else line + end for line in lines]
-    if not found[-1].endswith("\n"):
-        lines[-1] = lines[-1].rstrip("\r\n")
-    return lines
-
-
-def _indents(found: list[str], old: list[str]) -> dict[str, str]:
-    """The indentation in `old` -> the file's indentation of the same line."""
-    pairs: dict[str, str] = {}
-    for theirs, ours in zip(old, found, strict=True):
-        if theirs.strip():
-            pairs.setdefault(_indent(theirs), _indent(ours))
-    return pairs
-
-
-def _indent(line: str) -> str:
-    return line[: len(line) - len(line.lstrip(" \t"))]
-
-
-def _reindented(line: str, indents: dict[str, str]) -> str:
-    indent = _indent(line)
-    if not line.strip() or not indents:
-        return line
-    known = max((theirs for theirs in indents if indent.startswith(theirs)), key=len, default=None)
-    if known is not None:
-        return indents[known] + _converted(indent[len(known) :], indents) + line[len(indent) :]
-    shallow = min(indents, key=len)  # less indented than anything in `old`: reduce the file's indentation by as much
-    missing = len(shallow) - len(indent)
-    return indents[shallow][: max(0, len(indents[shallow]) - missing)] + line[len(indent) :]
-
-
-def _converted(deeper: str, indents: dict[str, str]) -> str:
-    """Indentation beyond what is known, in tabs or spaces as the file has it."""
-    for theirs, ours in indents.items():
-        if theirs and ours and set(theirs) != set(ours):
-            if set(ours) == {"\t"} and set(deeper) == {" "}:
-                unit = max(1, len(theirs) // len(ours))
-                return "\t" * (len(deeper) // unit) + " " * (len(deeper) % unit)
-            if set(ours) == {" "} and set(deeper) == {"\t"}:
-                return " " * (len(ours) // len(theirs)) * len(deeper)
-    return deeper
 
 
 # When it is not there at all...
@@ -395,6 +301,10 @@ def place(text: str, old: str) -> str:
     """The lines around what an edit would change, each with its number; empty where that is not a single place."""
     found = line_numbers(text, old) if old else []
     return _shown(lines_of(text), found[0], old.count("\n") + 1) if found else ""
+
+
+def _normalised(lines: list[str]) -> list[str]:
+    return [" ".join(line.split()) for line in lines]
 
 
 def _trigrams(line: str) -> set[str]:
