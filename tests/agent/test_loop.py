@@ -232,7 +232,7 @@ async def test_an_unknown_tool_and_malformed_arguments_are_explained_to_the_mode
     await run.go()
     unknown, malformed = run.history[2:4]
     assert "did you mean read_file?" in unknown.text and "not valid JSON" in malformed.text
-    assert 'a right call is read_file {"file_path": "..."}' in malformed.text
+    assert 'a correct call: read_file {"file_path": "..."}' in malformed.text
     assert [(event.name, event.args) for event in run.of(ToolStarted)] == [("raed_file", {}), ("read_file", {})]
     assert [(event.ok, event.result) for event in run.of(ToolEnded)] == [(False, unknown.text), (False, malformed.text)]
 

@@ -586,7 +586,7 @@ class TurnLoop:
                     await settled(task)
                 del self.running[call.id]
         if task.cancelled():
-            stopped = "Error: a person stopped this tool before it finished"
+            stopped = "Error: a person stopped this call"
             return ToolResult(call=call.id, name=call.name, text=stopped, ok=False)
         return task.result()
 

@@ -184,7 +184,7 @@ def _usage(tool: AnyTool) -> str:
     needed = ", ".join(f'"{field.name}": {_example(field.type)}' for field in fields if field.required)
     optional = [field.name for field in fields if not field.required]
     more = f"; optional: {', '.join(optional)}" if optional else ""
-    return f"a right call is {tool.name} {{{needed}}}{more}"
+    return f"a correct call: {tool.name} {{{needed}}}{more}"
 
 
 def _example(kind: Any) -> str:
@@ -357,7 +357,7 @@ class Registry:
         near = get_close_matches(plain_name(name), {plain_name(known): known for known in tools}, n=1)
         meant = next((known for known in tools if near and plain_name(known) == near[0]), None)
         raise ToolError(
-            f"there is no tool {name!r}; the tools here are {', '.join(tools)}",
+            f"there is no tool {name!r}; available: {', '.join(tools)}",
             hint=f"did you mean {meant}?" if meant else None,
         )
 

@@ -20,6 +20,6 @@ async def test_a_file_changed_between_load_and_save_is_left_alone(workspace: Wor
     path = workspace.write("a.txt", "one\n")
     loaded = files.load(path)
     path.write_text("theirs\n")
-    with pytest.raises(ToolError, match="at this very moment"):
+    with pytest.raises(ToolError, match="another process changed"):
         files.save(workspace.context, loaded, b"mine\n", "one\n", "mine\n")
     assert path.read_text() == "theirs\n" and not workspace.backups

@@ -63,7 +63,7 @@ def test_what_is_removed_or_withheld_is_neither_known_nor_named() -> None:
     assert (tools.known("glob"), tools.known("findfiles"), tools.known("rg")) == (None, None, "grep")
     with pytest.raises(ToolError) as caught:
         tools.get("glob")
-    assert (caught.value.message, caught.value.hint) == ("there is no tool 'glob'; the tools here are grep", None)
+    assert (caught.value.message, caught.value.hint) == ("there is no tool 'glob'; available: grep", None)
     tools.withheld = lambda name: True
     with pytest.raises(ToolError, match="no tools are enabled"):
         tools.get("grep")

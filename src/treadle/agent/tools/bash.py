@@ -289,7 +289,9 @@ def _missing(command: str, output: str, run: ShellRun) -> list[str]:
 
 def _held(by: list[str]) -> list[str]:
     more = f" and {len(by) - SHOWN} more" if len(by) > SHOWN else ""
-    note = f"[read-only because others hold it: {'; '.join(by[:SHOWN])}{more}. Work on something else meanwhile]"
+    note = (
+        f"[read-only, because others have claimed it: {'; '.join(by[:SHOWN])}{more}. Work on something else meanwhile]"
+    )
     return [note] if by else []
 
 

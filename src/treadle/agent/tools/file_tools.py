@@ -303,7 +303,7 @@ def edit(path: Path, asked: EditArgs, context: ToolContext) -> tuple[str, FileCh
         place = files.place(source.text, asked.old_string)
         raise ToolError(f"{why}; nothing was written. {view(context, loaded, place)}")
     if loaded.stamp and data == loaded.data:
-        raise ToolError("the edit leaves the file as it is: there is nothing to change")
+        raise ToolError("the edit changes nothing")
     change = save(context, loaded, data, source.text, result)
     lines = [f"{'Edited' if loaded.stamp else 'Made'} {shown(path, context.cwd)}", *(f"[{note}]" for note in notes)]
     return "\n".join([*lines, change.diff]), change

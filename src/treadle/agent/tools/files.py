@@ -240,8 +240,8 @@ def apply(text: str, old: str, new: str, replace_all: bool = False) -> Edited:
     if count > 1 and not replace_all:
         lines = line_numbers(text, old)
         raise ToolError(
-            f"old_string is there {count} times, at lines {_listed(lines)}",
-            hint="add lines around it so that it is unique, or set replace_all",
+            f"old_string occurs {count} times, at lines {_listed(lines)}",
+            hint="add surrounding lines until it is unique, or set replace_all",
         )
     if count:
         return Edited(text.replace(old, new), count)
@@ -283,7 +283,7 @@ def near_misses(lines: list[str], old: str) -> str:
 
     near = get_close_matches(wanted, likely, n=3, cutoff=0.5) if wanted else []
     if not near:
-        return "nothing in the file looks like it; read the file again"
+        return "no line is similar: read the file again"
     best = numbers[near[0]]
     others = " and ".join(str(numbers[line]) for line in near[1:])
     also = f" (others: line {others})" if others else ""
@@ -377,7 +377,7 @@ def missing(path: Path) -> ToolError:
         parent = parent.parent
     what = f"{show(path)} does not exist"
     if parent != path.parent:
-        what += f"; the deepest directory that does is {show(parent)}"
+        what += f"; the nearest existing directory is {show(parent)}"
     wanted = path.relative_to(parent).parts[0]
     try:
         names = os.listdir(parent)[:10_000]
@@ -397,7 +397,7 @@ _KINDS = {
     stat.S_IFSOCK: "a socket",
     stat.S_IFCHR: "a device",
     stat.S_IFBLK: "a device",
-    stat.S_IFLNK: "a symlink that leads nowhere",
+    stat.S_IFLNK: "a broken symlink",
 }
 
 
@@ -426,7 +426,7 @@ def open_regular(path: Path) -> int:
         raise explain(error, path) from error
     if stat.S_ISDIR(found.st_mode):
         raise ToolError(f"{show(path)} is a directory", hint="use glob to list it, or name a file in it")
-    raise ToolError(f"{show(path)} is {_KINDS.get(stat.S_IFMT(found.st_mode), 'not a file')}, not an ordinary file")
+    raise ToolError(f"{show(path)} is {_KINDS.get(stat.S_IFMT(found.st_mode), 'not a file')}, not a regular file")
 
 
 def explain(error: OSError, path: Path) -> ToolError:
@@ -434,11 +434,11 @@ def explain(error: OSError, path: Path) -> ToolError:
     if error.errno == errno.ENOENT:
         return missing(path)
     if error.errno == errno.ELOOP:
-        return ToolError(f"{show(path)} is a symlink that leads in a circle, or was put there just now")
+        return ToolError(f"{show(path)} is a symlink loop, or became a link just now")
     if error.errno == errno.ENOTDIR:
-        return ToolError(f"{show(path)}: something on the way is not a directory")
+        return ToolError(f"{show(path)}: one of its parent directories is a file")
     if error.errno in (errno.EACCES, errno.EPERM):
-        return ToolError(f"{show(path)} may not be read or written: {error.strerror}")
+        return ToolError(f"no permission for {show(path)}: {error.strerror}")
     return ToolError(f"{show(path)}: {error.strerror}")
 
 
@@ -460,8 +460,8 @@ def load(path: Path) -> Loaded:
         raise explain(error, path) from error
     if stat.S_ISREG(found.st_mode) and found.st_size > MAX_EDIT:
         raise ToolError(
-            f"{show(path)} has {found.st_size:,} bytes; at most {MAX_EDIT:,} can be edited or replaced here",
-            hint="use bash (sed, python) for it",
+            f"{show(path)} has {found.st_size:,} bytes; the limit for editing is {MAX_EDIT:,}",
+            hint="use bash (sed, python)",
         )
     with opened(open_regular(path)) as file:
         stamp = Stamp.of(os.fstat(file.fileno()))
@@ -504,15 +504,15 @@ def view(context: ToolContext, loaded: Loaded, place: str = "") -> str:
     """
     saw(context, loaded.path, loaded.stamp)
     if context.hidden(str(loaded.path)):
-        return "Rules keep it from being read; call again if it is to be replaced all the same"
+        return "A rule forbids reading it; call again to replace it anyway"
     if what := binary(loaded.data[:SNIFF]):
-        return f"It is {what} of {len(loaded.data):,} bytes; call again if it is to be replaced all the same"
+        return f"It is {what} of {len(loaded.data):,} bytes; call again to replace it anyway"
     if place and len(loaded.data) > VIEW:
-        return f"It holds this there now; call again with what should be there:\n{place}"
+        return f"These are the lines there now. Call again with the right text:\n{place}"
     part = loaded.data[:VIEW]
     shown_part, _ = readable(part[: len(part) - len(cut_character(part))])
     cut = "\n[it goes on; read the rest with read_file]" if len(loaded.data) > VIEW else ""
-    return f"It holds this now; call again with what should be there:\n{shown_part}{cut}"
+    return f"This is its content now. Call again with the right text:\n{shown_part}{cut}"
 
 
 def save(
@@ -526,7 +526,7 @@ def save(
     with context.writing((show(path),)), pinned(path.parent) as parent:
         if _stamp(path.name, parent) != loaded.stamp:
             raise ToolError(
-                f"{show(path)} was changed by another process at this very moment; nothing was written",
+                f"another process changed {show(path)} just now; nothing was written",
                 hint="read it again and redo the change",
             )
         context.backup(path)

@@ -40,7 +40,7 @@ def show(data: bytes, what: str, context: ToolContext) -> str:
     if context.keep_image is None:
         raise ToolError(f"{what} is an image, and this model cannot be shown images")
     if len(context.images) >= MOST:
-        raise ToolError(f"{what} is one image too many: {MOST} can be shown at a time")
+        raise ToolError(f"{what} is over the limit of {MOST} images at a time")
     kind, width, height = look(data, what)
     name = context.keep_image(data, SUFFIXES[kind])
     context.images.append(Image(name=name, media_type=kind, size=len(data), width=width, height=height))

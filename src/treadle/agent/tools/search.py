@@ -313,7 +313,7 @@ class Grep:
         if not stat.S_ISDIR(kind):
             os.close(open_regular(root))  # a FIFO would be read for ever
         if "\0" in args.pattern or re.search(r"(?<!\\)(\\\\)*(\\n|\n)", args.pattern):
-            raise ToolError("a match lies within one line: the pattern may not contain a newline or NUL")
+            raise ToolError("the pattern contains a newline or NUL, and matches lie within one line")
         job = Search(args, root, context)
         await job.run(self._program(str(context.cwd)))
         await asyncio.to_thread(job.check)

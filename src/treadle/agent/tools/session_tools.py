@@ -167,7 +167,7 @@ class SkillTool:
         found = {skill.name: skill for skill in await asyncio.to_thread(skills, str(context.cwd), context.instructions)}
         offered = [skill.name for skill in found.values() if skill.by_model]
         if args.name not in found:
-            raise ToolError(f"there is no skill {args.name!r}", hint=f"there are: {', '.join(offered) or 'none'}")
+            raise ToolError(f"there is no skill {args.name!r}", hint=f"available: {', '.join(offered) or 'none'}")
         if args.name not in offered:
             raise ToolError(
                 f"the skill {args.name!r} is reserved for people (disable-model-invocation)",

@@ -231,7 +231,7 @@ def check_url(url: str) -> SplitResult:
     if not parts.hostname or port == 0:
         raise ToolError(f"{url!r} names no host")
     if parts.username is not None or parts.password is not None:
-        raise ToolError("the address carries credentials; they are not sent")
+        raise ToolError("the address contains credentials; remove them")
     return parts
 
 
