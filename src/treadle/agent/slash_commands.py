@@ -86,7 +86,7 @@ def columns(rows: list[tuple[str, str]]) -> str:
     return "\n".join(f"{left.ljust(width)}  {right}".rstrip() for left, right in rows)
 
 
-# `/agent` and `/background`: start subagents, alone or together, and manage what runs in the background.
+# `/agent`: start subagents, alone or together, and manage what runs in the background, processes as well.
 
 # Parses the arguments of `/agent run` and `/agent parallel`.
 #
@@ -294,19 +294,10 @@ async def _agent(session: NativeSession, args: str) -> CommandResult:
     if verb == "parallel":
         return await _parallel(session, parse_parallel(rest))
     if verb in ("", "list") and not rest.strip():
-        return await _list(session, "agent")
+        return await _list(session)
     if verb in _AGENT_VERBS:
         return await _AGENT_VERBS[verb](session, rest)
     return await _run(session, parse_run(args))
-
-
-async def _background(session: NativeSession, args: str) -> CommandResult:
-    verb, rest = _verb(args)
-    if verb in ("", "list") and not rest.strip():
-        return await _list(session, None)
-    if verb not in _BACKGROUND_VERBS:
-        raise WrongUse(f"{verb!r} is not something /background does")
-    return await _BACKGROUND_VERBS[verb](session, rest)
 
 
 def _verb(args: str) -> tuple[str, str]:
@@ -374,15 +365,11 @@ async def _wait(session: NativeSession, rest: str) -> CommandResult:
         return _group_result(detached.Detached(found.directory).group if found else session.groups.get(wanted))
 
 
-async def _list(session: NativeSession, kind: str | None) -> CommandResult:
+async def _list(session: NativeSession) -> CommandResult:
     groups = await asyncio.to_thread(detached.every)
     ours = [(task, "") for task in session.tasks.list()]
     rows = ours + [(task, f" in {group.group.id}") for group in groups for task in group.tasks]
-    shown = [
-        (f"{task.id}  {task.status}", f"{task.label}{where}{_action(task)}")
-        for task, where in rows
-        if kind in (None, task.kind)
-    ]
+    shown = [(f"{task.id}  {task.status}", f"{task.label}{where}{_action(task)}") for task, where in rows]
     return reply(columns(shown) or "Nothing runs in the background.")
 
 
@@ -456,15 +443,10 @@ def _find(session: NativeSession, wanted: str) -> Task:
 def _detached(wanted: str) -> detached.Detached:
     found = detached.find(wanted)
     if found is None:
-        raise NotFound(f"there is no task {wanted!r}", hint="/background list shows them; /agent run takes a prompt")
+        raise NotFound(f"there is no task {wanted!r}", hint="/agent list shows them; /agent run takes a prompt")
     return found
 
 
-_BACKGROUND_VERBS: dict[str, Verb] = {
-    **dict.fromkeys(("read", "log", "open"), _read),
-    **dict.fromkeys(("cancel", "stop"), _stop),
-    **dict.fromkeys(("close", "dismiss"), _close),
-}
 _AGENT_VERBS: dict[str, Verb] = {
     "wait": _wait,
     "read": _read,
@@ -489,14 +471,8 @@ AGENT_COMMANDS = (
             "close ID",
             "PROMPT",
         ),
-        help="Give work to subagents, one or several at once, and follow them.",
+        help="Give work to subagents, one or several at once; follow and stop them and background processes.",
         run=_agent,
-    ),
-    SlashCommand(
-        name="background",
-        usage=("list", "read ID [OFFSET]", "cancel ID [REASON]", "close ID"),
-        help="Deal with everything that runs in the background: agents and processes.",
-        run=_background,
     ),
 )
 

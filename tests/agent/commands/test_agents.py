@@ -1,4 +1,4 @@
-"""`/agent` and `/background` on a real session."""
+"""`/agent` on a real session."""
 
 import asyncio
 import os
