@@ -41,6 +41,32 @@ def test_tools_hooks_and_answers_of_a_program(tmp_path: Path) -> None:
     assert done.stdout.splitlines() == ["in_stock: 2 of loom", "Two looms.", "cost: unknown"], done.stderr
 
 
+def test_without_async_what_changed_is_told(tmp_path: Path) -> None:
+    (tmp_path / "README.md").write_text("a mispeling\n")
+    replies = reply(
+        call=[
+            {"name": "read_file", "arguments": {"file_path": "README.md"}},
+            {
+                "name": "edit_file",
+                "arguments": {"file_path": "README.md", "old_string": "mispeling", "new_string": "misspelling"},
+            },
+        ]
+    ) + says("Done.")
+    done = run("script.py", tmp_path, replies)
+    assert done.returncode == 0 and done.stdout == f"Done.\nchanged: {tmp_path / 'README.md'}\n", done.stderr
+    assert (tmp_path / "README.md").read_text() == "a misspelling\n"
+
+
+def test_a_typed_answer_is_asked_for_again_until_it_fits(tmp_path: Path) -> None:
+    replies = (
+        says("It is good.", when="Review the last commit")
+        + says('{"verdict": "good"}', when="does not fit: JSON is malformed")
+        + says('{"verdict": "good", "problems": ["a typo"]}', when="missing required field `problems`")
+    )
+    done = run("typed_answer.py", tmp_path, replies)
+    assert done.stdout == "good\n- a typo\n", done.stderr
+
+
 def test_a_conversation_goes_on_in_another_session(tmp_path: Path) -> None:
     replies = (
         says("It weaves.", when="What does")
@@ -63,6 +89,12 @@ def test_a_limit_is_an_error_with_its_code(tmp_path: Path) -> None:
     replies = calls("glob", {"pattern": "*"}, when=".*", times="always")
     done = run("limits.py", tmp_path, replies, "look")
     assert done.returncode == 1 and re.match("max_iterations|budget_exceeded|loop_detected", done.stderr), done.stderr
+
+
+def test_several_at_once(tmp_path: Path) -> None:
+    replies = says("A list.", when="Explain a.py", times="always") + says("A set.", when="Explain b.py", times="always")
+    done = run("parallel.py", tmp_path, replies, "a.py", "b.py")
+    assert done.stdout == "a.py: A list.\nb.py: A set.\n", done.stderr
 
 
 def test_the_same_program_with_another_agent(tmp_path: Path) -> None:
