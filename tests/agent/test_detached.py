@@ -173,13 +173,13 @@ async def test_modules_in_the_project_are_not_taken_for_ours(opened: Opened, wor
 
 
 async def test_it_is_stopped_from_another_session_and_nonsense_costs_nobody_anything(opened: Opened) -> None:
-    group = await detach(await opened(SCRIPT), 'a:"forever" b:"hold on"')
+    group = await detach(await opened(SCRIPT, mode="yolo"), 'a:"forever" b:"hold on"')
     requests = Path(group.directory, "requests.jsonl")
     requests.write_bytes(b"\n{}\n" + b"[" * 100_000 + b'\n{"do":"stop","id":"x"}\n\xff\n1\n')
     other = await opened(SCRIPT)
     a, b = group.group.tasks
     assert "has ended" in await ran(other, f"agent stop {a} enough")
-    assert await ran(other, f"agent send {b} go on") == f"{b} hears it at its next step."
+    assert await ran(other, f"agent send {b} let go now") == f"{b} hears it at its next step."
     Path(group.plan.cwd, "go").touch()
     assert "(1/2 completed, 0 failed, 1 cancelled" in await waited(other, group.group.id, ok=False)
 
