@@ -6,7 +6,7 @@
     tasks/GROUP/lock             held by the runner while it lives
     tasks/GROUP/output/          the logs of its tasks
 
-The runner, `python -m treadle.agent.detached DIR`, does the work under its own keeper. Everybody else reads and appends
+The runner (`detached_runner.py`) does the work under its own keeper. Everybody else reads and appends
 to files, and looks again after a moment. The disk has the truth: a group whose lock is free and that has not completed
 was killed, and everything it had not finished has failed.
 """
@@ -17,16 +17,16 @@ import asyncio
 import os
 import secrets
 import shutil
-import signal
 import sys
 import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import msgspec
 
-from treadle.agent.tasks import Assignment, Groups, Tasks
-from treadle.errors import LocalError, NotFound, StorageError, TreadleError
+from treadle.agent.configuration import Configuration
+from treadle.agent.tasks import Assignment
+from treadle.errors import LocalError, NotFound, StorageError
 from treadle.events import (
     FINISHED,
     ErrorInfo,
@@ -35,18 +35,13 @@ from treadle.events import (
     TaskChanged,
     TaskGroup,
     TaskGroupChanged,
-    Usage,
     decode,
     encode,
 )
 from treadle.io import files, paths
-from treadle.io.process.tree import detach, say_ready
+from treadle.io.process.tree import detach
 from treadle.io.records import FileRecord
-from treadle.io.tasks import end_tasks
-from treadle.session import Confinement, Instructions, Limits, Mode, Rules, SessionSpec, Start, Toolset
-
-if TYPE_CHECKING:
-    from treadle.agent.session import NativeSession
+from treadle.session import AgentInfo, Confinement, Instructions, Limits, Mode, Rules, SessionSpec, Start, Toolset
 
 FORMAT = 1
 START_SECONDS = 60.0
@@ -108,7 +103,23 @@ def root() -> str:
 # Starting...
 
 
-async def start(session: NativeSession, members: Sequence[Assignment]) -> tuple[TaskGroup, list[Task]]:
+class Starter(Protocol):
+    """What is needed of the session that starts a group."""
+
+    @property
+    def id(self) -> str: ...
+    @property
+    def spec(self) -> SessionSpec: ...
+    @property
+    def info(self) -> AgentInfo: ...
+    @property
+    def model(self) -> str | None: ...
+    @property
+    def configuration(self) -> Configuration: ...
+    def emit(self, event: Event) -> None: ...
+
+
+async def start(session: Starter, members: Sequence[Assignment]) -> tuple[TaskGroup, list[Task]]:
     """Start a group that outlives us. Returns when it is at work; its first events are then also the session's."""
     if session.spec.guards.judge is not None or session.spec.guards.writing is not None:
         raise LocalError(
@@ -119,7 +130,7 @@ async def start(session: NativeSession, members: Sequence[Assignment]) -> tuple[
     directory = paths.private_dir(os.path.join(root(), plan.group))
     PLAN.save(os.path.join(directory, "plan.json"), plan)
     env = {**session.configuration.env, **{name: os.environ[name] for name in ENVIRONMENT if name in os.environ}}
-    argv = [sys.executable, "-P", "-m", "treadle.agent.detached", directory]
+    argv = [sys.executable, "-P", "-m", "treadle.agent.detached_runner", directory]
     log = os.path.join(directory, "runner.log")
     try:
         await asyncio.to_thread(detach, argv, env=env, cwd=plan.cwd, log=log, ready=True)
@@ -132,7 +143,7 @@ async def start(session: NativeSession, members: Sequence[Assignment]) -> tuple[
     return group.group, group.tasks
 
 
-def _plan(session: NativeSession, members: Sequence[Assignment]) -> Plan:
+def _plan(session: Starter, members: Sequence[Assignment]) -> Plan:
     spec = session.spec
     return Plan(
         group=f"group_{secrets.token_hex(4)}",
@@ -304,97 +315,3 @@ def _lost(task: Task) -> Task:
         return task
     error = ErrorInfo(code="peer_exited", message="the process that ran it was killed")
     return msgspec.structs.replace(task, status="failed", error=error, current_action=None)
-
-
-# The runner...
-
-
-async def run(directory: str, ready: Callable[[], None]) -> None:
-    from treadle.agent.native import NativeAgent
-
-    plan = Detached(directory).plan
-    # Held while the group runs: by it others see that this process lives (`Detached.alive`).
-    with files.locked(os.path.join(directory, "lock")):
-        session = await NativeAgent().open(plan.spec())
-        output = paths.private_dir(os.path.join(directory, "output"))
-
-        def emit(event: Event) -> None:
-            if is_stored(event):
-                try:
-                    files.append_line(os.path.join(directory, "events.jsonl"), encode(event))
-                except StorageError as error:
-                    print(f"treadle: {error}", file=sys.stderr)
-            elif isinstance(event, Usage):
-                session.note(event)  # limits apply to the group as a whole
-
-        tasks = Tasks(
-            session_id=plan.parent_session,
-            emit=emit,
-            open_child=session.open_child,
-            finished=lambda task: None,
-            directory=lambda: output,
-            cwd=plan.cwd,
-            room=session.room,
-            pid=os.getpid(),
-        )
-        groups = Groups(tasks, emit, plan.parent_session)
-        obeying = asyncio.create_task(_obey_all(os.path.join(directory, "requests.jsonl"), tasks, groups))
-        try:
-            groups.start(plan.members, group_id=plan.group, detached=True)
-            _on_signals(lambda: groups.stop(plan.group, "its process was told to end"))
-            ready()
-            await groups.wait(plan.group)
-        finally:
-            await end_tasks(obeying)
-            await tasks.stop_all()
-            await session.close()
-
-
-async def _obey_all(path: str, tasks: Tasks, groups: Groups) -> None:
-    done = 0
-    while True:
-        lines = files.read_lines(path)[0] if os.path.exists(path) else []
-        for line in lines[done:]:
-            try:
-                await _obey(msgspec.json.decode(line, type=dict[str, str]), tasks, groups)
-            except (TreadleError, msgspec.MsgspecError, RecursionError) as error:
-                print(f"treadle: a request was not carried out: {error}", file=sys.stderr)
-        done = len(lines)
-        await asyncio.sleep(LOOK_SECONDS)
-
-
-async def _obey(request: dict[str, str], tasks: Tasks, groups: Groups) -> None:
-    wanted = request.get("id", "")
-    match request.get("do"):
-        case "stop" if wanted in groups:
-            await groups.stop(wanted, request.get("reason", ""))
-        case "stop":
-            await tasks.stop(wanted, request.get("reason", ""))
-        case "send":
-            await tasks.send(wanted, request.get("text", ""))
-
-
-def _on_signals(stop: Callable[[], Any]) -> None:
-    stopping: set[asyncio.Task[Any]] = set()
-
-    def heard() -> None:
-        stopping.add(asyncio.ensure_future(stop()))
-
-    for signum in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        asyncio.get_running_loop().add_signal_handler(signum, heard)
-
-
-def main(directory: str) -> int:
-    from treadle.io.process.loop import hold_secrets, run_async
-
-    hold_secrets()
-    try:
-        run_async(run(directory, say_ready))
-    except TreadleError as error:
-        print(f"treadle: {error}", file=sys.stderr)
-        return 1
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1]))

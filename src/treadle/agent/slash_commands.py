@@ -1,31 +1,34 @@
 """Slash commands by name, and what each does. `/help` and the reference page are made from them."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import re
 import time
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
+from contextlib import AbstractAsyncContextManager
+from typing import Literal, Protocol, TypeAlias, get_args
 
 import msgspec
 
 from treadle import __version__
 from treadle.agent import detached
-from treadle.agent.context import estimate
+from treadle.agent.context import Context, estimate
 from treadle.agent.messages import AssistantMessage, ToolResult
+from treadle.agent.permissions import Permissions
 from treadle.agent.stored_sessions import find_session, list_sessions
 from treadle.agent.tasks import (
     AGENT_TYPES,
     Assignment,
+    Groups,
     Isolation,
+    Tasks,
     UnknownGroup,
     read_log,
     succeeded,
     summary,
     worktree_note,
 )
+from treadle.agent.toolbox import Registry
 from treadle.agent.transcript import Named, Transcript
 from treadle.errors import NotFound, TreadleError
 from treadle.events import FINISHED, Task, TaskGroup
@@ -38,14 +41,53 @@ from treadle.session import (
     Instructions,
     Mode,
     Prompt,
+    TurnId,
     parse_mode,
 )
+from treadle.sessions.totals import Totals
 from treadle.settings import project
-
-if TYPE_CHECKING:
-    from treadle.agent.session import NativeSession
+from treadle.settings.claude import Reading
 
 # What a slash command is: a name, its arguments, one line of help, and what it does to a session.
+
+
+class CommandedSession(detached.Starter, Protocol):
+    """What commands need of a session; they know nothing else about it."""
+
+    @property
+    def busy(self) -> bool: ...
+    @property
+    def context(self) -> Context: ...
+    @property
+    def groups(self) -> Groups: ...
+    @property
+    def permissions(self) -> Permissions: ...
+    @property
+    def spent(self) -> Totals: ...
+    @property
+    def tasks(self) -> Tasks: ...
+    @property
+    def tools(self) -> Registry: ...
+    @property
+    def transcript(self) -> Transcript: ...
+    def add_rule(self, verdict: str, rule: str) -> None: ...
+    def alone(self) -> AbstractAsyncContextManager[None]:
+        """Holds back turns meanwhile."""
+        ...
+
+    def clear(self) -> None: ...
+    async def compact(self, keep: str) -> bool: ...
+    async def configure(self, change: Change) -> None: ...
+    async def expanding(self, name: str, args: str, kind: str) -> None: ...
+    async def move_to(self, transcript: Transcript) -> None: ...
+    async def prompt(self, prompt: Prompt) -> TurnId: ...
+    def read_project(self) -> None: ...
+    def say_unused(self, name: str, reading: Reading) -> None: ...
+    def rewind(self, turn: str, *, restore_files: bool = True) -> list[str]: ...
+    def system(self) -> str: ...
+
+
+Verb: TypeAlias = Callable[[CommandedSession, str], Awaitable[CommandResult]]
 
 
 class SlashCommand(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,9 +106,6 @@ class SlashCommand(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def forms(self) -> list[str]:
         return [f"/{self.name} {arguments}".rstrip() for arguments in self.usage]
-
-
-Verb: TypeAlias = "Callable[[NativeSession, str], Awaitable[CommandResult]]"
 
 
 class WrongUse(Exception):
@@ -287,7 +326,7 @@ def _shown(text: str) -> str:
     return repr(text if len(text) <= 40 else text[:39] + "…")
 
 
-async def _agent(session: NativeSession, args: str) -> CommandResult:
+async def _agent(session: CommandedSession, args: str) -> CommandResult:
     verb, rest = _verb(args)
     if verb == "run":
         return await _run(session, parse_run(rest))
@@ -309,7 +348,7 @@ def _verb(args: str) -> tuple[str, str]:
 # Starting...
 
 
-async def _run(session: NativeSession, request: TaskRequest) -> CommandResult:
+async def _run(session: CommandedSession, request: TaskRequest) -> CommandResult:
     [work] = request.members
     if request.detach:
         return await _detach(session, request)
@@ -330,7 +369,7 @@ async def _run(session: NativeSession, request: TaskRequest) -> CommandResult:
     return CommandResult(message=text + worktree_note(task, "\n\n"), ok=ok, data={"task": task.id})
 
 
-async def _parallel(session: NativeSession, request: TaskRequest) -> CommandResult:
+async def _parallel(session: CommandedSession, request: TaskRequest) -> CommandResult:
     if request.detach:
         return await _detach(session, request)
     group = session.groups.start(request.members)
@@ -340,7 +379,7 @@ async def _parallel(session: NativeSession, request: TaskRequest) -> CommandResu
         return _group_result(await session.groups.stop(group.id, "the command that started it was interrupted"))
 
 
-async def _detach(session: NativeSession, request: TaskRequest) -> CommandResult:
+async def _detach(session: CommandedSession, request: TaskRequest) -> CommandResult:
     group, tasks = await detached.start(session, request.members)
     jobs = [f"{task.label}: {task.id}" for task in tasks]
     message = "\n".join(["Started agent jobs:", *jobs, f"They run on by themselves: /agent wait {group.id}"])
@@ -354,7 +393,7 @@ def _group_result(group: TaskGroup) -> CommandResult:
 # Dealing with what runs...
 
 
-async def _wait(session: NativeSession, rest: str) -> CommandResult:
+async def _wait(session: CommandedSession, rest: str) -> CommandResult:
     wanted = _one(rest, "which group?")
     found = None if wanted in session.groups else detached.find(wanted)
     if wanted not in session.groups and (found is None or found.group.id != wanted):
@@ -365,7 +404,7 @@ async def _wait(session: NativeSession, rest: str) -> CommandResult:
         return _group_result(detached.Detached(found.directory).group if found else session.groups.get(wanted))
 
 
-async def _list(session: NativeSession) -> CommandResult:
+async def _list(session: CommandedSession) -> CommandResult:
     groups = await asyncio.to_thread(detached.every)
     ours = [(task, "") for task in session.tasks.list()]
     rows = ours + [(task, f" in {group.group.id}") for group in groups for task in group.tasks]
@@ -377,7 +416,7 @@ def _action(task: Task) -> str:
     return f"  ({task.current_action})" if task.current_action else ""
 
 
-async def _read(session: NativeSession, rest: str) -> CommandResult:
+async def _read(session: CommandedSession, rest: str) -> CommandResult:
     words = rest.split()
     if not 1 <= len(words) <= 2 or not all(word.isdigit() for word in words[1:]):
         raise WrongUse("name the task and the byte offset")
@@ -389,7 +428,7 @@ async def _read(session: NativeSession, rest: str) -> CommandResult:
     return reply(f"{head}\n\n{text.rstrip()}{more}".rstrip())
 
 
-async def _send(session: NativeSession, rest: str) -> CommandResult:
+async def _send(session: CommandedSession, rest: str) -> CommandResult:
     wanted, text = _verb(rest)
     if not wanted or not text.strip():
         raise WrongUse("name the agent and the message")
@@ -399,7 +438,7 @@ async def _send(session: NativeSession, rest: str) -> CommandResult:
     return reply(f"{task.id} hears it at its next step." if heard else f"{task.id} is {task.status}", ok=heard)
 
 
-async def _stop(session: NativeSession, rest: str) -> CommandResult:
+async def _stop(session: CommandedSession, rest: str) -> CommandResult:
     wanted, reason = _verb(rest)
     if not wanted:
         raise WrongUse("which one?")
@@ -413,7 +452,7 @@ async def _stop(session: NativeSession, rest: str) -> CommandResult:
     return reply(f"{wanted} has ended")
 
 
-async def _close(session: NativeSession, rest: str) -> CommandResult:
+async def _close(session: CommandedSession, rest: str) -> CommandResult:
     wanted = _one(rest, "which one?")
     if session.tasks.has(wanted):
         await session.tasks.forget(wanted)
@@ -430,7 +469,7 @@ def _one(rest: str, question: str) -> str:
     return words[0]
 
 
-def _find(session: NativeSession, wanted: str) -> Task:
+def _find(session: CommandedSession, wanted: str) -> Task:
     if session.tasks.has(wanted):
         return session.tasks.get(wanted)
     found = _detached(wanted)
@@ -482,12 +521,12 @@ AGENT_COMMANDS = (
 # Commands that change the session: its conversation, model, mode, permissions and memory.
 
 
-async def _clear(session: NativeSession, args: str) -> CommandResult:
+async def _clear(session: CommandedSession, args: str) -> CommandResult:
     session.clear()
     return reply("The conversation starts afresh. /rewind still goes back to what was before.")
 
 
-async def _compact(session: NativeSession, args: str) -> CommandResult:
+async def _compact(session: CommandedSession, args: str) -> CommandResult:
     before = session.context.tokens()
     if not session.context.messages:
         return reply("There is nothing to compact yet.")
@@ -496,14 +535,14 @@ async def _compact(session: NativeSession, args: str) -> CommandResult:
     return reply(f"Compacted: about {before:,} tokens are now {session.context.tokens():,}.")
 
 
-async def _model(session: NativeSession, args: str) -> CommandResult:
+async def _model(session: CommandedSession, args: str) -> CommandResult:
     if not args.strip():
         return reply(f"The model is {', '.join(session.info.models)}. `treadle models` lists what there is.")
     await session.configure(Change(model=args.strip()))
     return reply(f"The model is now {args.strip()}.")
 
 
-async def _mode(session: NativeSession, args: str) -> CommandResult:
+async def _mode(session: CommandedSession, args: str) -> CommandResult:
     permissions = session.permissions
     if not args.strip():
         rows = [(f"{'*' if mode == permissions.mode else ' '} {mode}", means) for mode, means in MEANS.items()]
@@ -521,14 +560,14 @@ MEANS: dict[Mode, str] = {
 }
 
 
-async def _plan(session: NativeSession, args: str) -> CommandResult:
+async def _plan(session: CommandedSession, args: str) -> CommandResult:
     await session.configure(Change(mode="plan"))
     if not args.strip():
         return reply("In plan mode nothing is changed; say what is to be planned. /mode MODE leaves it.")
     return CommandResult(message="", turn=await session.prompt(Prompt(text=args)))
 
 
-async def _permissions(session: NativeSession, args: str) -> CommandResult:
+async def _permissions(session: CommandedSession, args: str) -> CommandResult:
     if args.strip():
         verdict, _, rule = args.strip().partition(" ")
         if verdict not in ("allow", "ask", "deny") or not rule.strip():
@@ -542,7 +581,7 @@ async def _permissions(session: NativeSession, args: str) -> CommandResult:
     return reply(f"mode: {permissions.mode or 'none'}\n" + (columns(rows) if rows else "No rules."))
 
 
-async def _memory(session: NativeSession, args: str) -> CommandResult:
+async def _memory(session: CommandedSession, args: str) -> CommandResult:
     verb, _, text = args.strip().partition(" ")
     if not verb:
         spec = session.spec
@@ -560,7 +599,7 @@ async def _memory(session: NativeSession, args: str) -> CommandResult:
     return reply(f"Added to {path}")
 
 
-async def _exit(session: NativeSession, args: str) -> CommandResult:
+async def _exit(session: CommandedSession, args: str) -> CommandResult:
     return reply("bye")
 
 
@@ -604,7 +643,7 @@ CONTROL = (
 SHOWN = 20
 
 
-async def _sessions(session: NativeSession, args: str) -> CommandResult:
+async def _sessions(session: CommandedSession, args: str) -> CommandResult:
     entries = await asyncio.to_thread(list_sessions, session.spec.cwd)
     rows = []
     for entry in entries[:SHOWN]:
@@ -616,7 +655,7 @@ async def _sessions(session: NativeSession, args: str) -> CommandResult:
     return reply((columns(rows) or "No session of this directory is saved.") + more)
 
 
-async def _resume(session: NativeSession, args: str) -> CommandResult:
+async def _resume(session: CommandedSession, args: str) -> CommandResult:
     if not args.strip():
         shown = await _sessions(session, "")
         return reply(f"{shown.message}\n\n/resume ID goes on with one.")
@@ -627,7 +666,7 @@ async def _resume(session: NativeSession, args: str) -> CommandResult:
     return reply(f"Now in session {session.id}{_title(session)}: {len(session.transcript.turns())} turns so far.")
 
 
-async def _fork(session: NativeSession, args: str) -> CommandResult:
+async def _fork(session: CommandedSession, args: str) -> CommandResult:
     old = session.transcript
     copy = Transcript.create(
         cwd=session.spec.cwd,
@@ -641,7 +680,7 @@ async def _fork(session: NativeSession, args: str) -> CommandResult:
     return reply(f"Now in session {session.id}, a copy of {original}, which stays as it was.")
 
 
-async def _rename(session: NativeSession, args: str) -> CommandResult:
+async def _rename(session: CommandedSession, args: str) -> CommandResult:
     name = " ".join(args.split())
     if not name:
         raise WrongUse("a session needs a name")
@@ -649,7 +688,7 @@ async def _rename(session: NativeSession, args: str) -> CommandResult:
     return reply(f"This session is now called {name!r}: treadle --resume {_quoted(name)}")
 
 
-async def _rewind(session: NativeSession, args: str) -> CommandResult:
+async def _rewind(session: CommandedSession, args: str) -> CommandResult:
     words = args.split()
     keep = "--keep-files" in words
     words = [word for word in words if word != "--keep-files"]
@@ -675,7 +714,7 @@ def _one_line(text: str) -> str:
     return " ".join(text.split())[:60]
 
 
-def _title(session: NativeSession) -> str:
+def _title(session: CommandedSession) -> str:
     return f" ({session.transcript.name})" if session.transcript.name else ""
 
 
@@ -708,7 +747,7 @@ HISTORY = (
 _SEALED = {True: "yes", False: f"no: {NOT_SEALED}", None: "nothing was started yet; commands are to be confined"}
 
 
-async def _status(session: NativeSession, args: str) -> CommandResult:
+async def _status(session: CommandedSession, args: str) -> CommandResult:
     running = sum(task.status not in FINISHED for task in session.tasks.list())
     rows = [
         ("treadle", __version__),
@@ -726,7 +765,7 @@ async def _status(session: NativeSession, args: str) -> CommandResult:
     return reply(columns(rows))
 
 
-async def _cost(session: NativeSession, args: str) -> CommandResult:
+async def _cost(session: CommandedSession, args: str) -> CommandResult:
     spent = session.spent
     rows = [
         ("cost", _dollars(spent.cost_usd, spent.calls)),
@@ -747,7 +786,7 @@ def _dollars(cost: float | None, calls: int) -> str:
     return "unknown: no price is known for this model" if cost is None else f"${cost:.4f}"
 
 
-async def _context(session: NativeSession, args: str) -> CommandResult:
+async def _context(session: CommandedSession, args: str) -> CommandResult:
     context = session.context
     kinds = {"by you": 0, "by the model": 0, "from tools": 0}
     for message in context.messages:
@@ -762,12 +801,12 @@ async def _context(session: NativeSession, args: str) -> CommandResult:
     return reply(columns(rows))
 
 
-def _filled(session: NativeSession) -> str:
+def _filled(session: CommandedSession) -> str:
     used, window = session.context.tokens(), session.context.window
     return f"{used:,} of {window:,} tokens ({100 * used / window:.0f}%)"
 
 
-async def _tools(session: NativeSession, args: str) -> CommandResult:
+async def _tools(session: CommandedSession, args: str) -> CommandResult:
     if not len(session.tools):
         return reply("No tools are offered in this session.")
     return reply(columns([(f"{tool.name} ({tool.kind})", _sentence(tool.description)) for tool in session.tools]))
@@ -777,7 +816,7 @@ def _sentence(text: str) -> str:
     return " ".join(text.split()).split(". ")[0].rstrip(".") + "."
 
 
-async def _skills(session: NativeSession, args: str) -> CommandResult:
+async def _skills(session: CommandedSession, args: str) -> CommandResult:
     found = await asyncio.to_thread(project.skills, session.spec.cwd, session.spec.instructions)
     if not found:
         return reply("There are no skills here. A skill is a folder with a SKILL.md in .treadle/skills.")
@@ -796,7 +835,7 @@ STATUS = (
 # The table of all commands, and how one is run.
 
 
-async def run(session: NativeSession, name: str, args: str) -> CommandResult | None:
+async def run(session: CommandedSession, name: str, args: str) -> CommandResult | None:
     """Run `/name args`; None when there is no such command. An error is a failed result."""
     command = COMMANDS.get(name)
     try:
@@ -817,7 +856,7 @@ def _usage(command: SlashCommand) -> str:
     return "\n".join(f"{'usage:' if at == 0 else '      '} {form}" for at, form in enumerate(command.forms))
 
 
-async def _start_turn(session: NativeSession, name: str, args: str) -> CommandResult | None:
+async def _start_turn(session: CommandedSession, name: str, args: str) -> CommandResult | None:
     """A command that the project or the person has written, or a skill: text for the model."""
     cwd, instructions = session.spec.cwd, session.spec.instructions
     found = project.commands(cwd, instructions).get(name)
@@ -856,7 +895,7 @@ def every(cwd: str, instructions: Instructions) -> list[CommandInfo]:
     return list(found.values())
 
 
-async def _help(session: NativeSession, args: str) -> CommandResult:
+async def _help(session: CommandedSession, args: str) -> CommandResult:
     name = args.strip().removeprefix("/")
     cwd, instructions = session.spec.cwd, session.spec.instructions
     own, skills = project.commands(cwd, instructions), project.skills(cwd, instructions)

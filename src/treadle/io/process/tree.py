@@ -549,7 +549,7 @@ atexit.register(_let_go)
 
 # Programs that outlive the process that started them, each under a keeper of its own.
 #
-#     pid = detach([sys.executable, "-P", "-m", "treadle.agent.detached", where], cwd=cwd, log=path, ready=True)
+#     pid = detach([sys.executable, "-P", "-m", "treadle.agent.detached_runner", where], cwd=cwd, log=path, ready=True)
 #
 # `treadle ps` lists them. If its keeper or its reaper dies, the program ends with everything it has started. When the
 # program exits, what it left running is ended.
