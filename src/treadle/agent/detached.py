@@ -234,11 +234,11 @@ class Detached:
 
     async def wait(self, emit: Callable[[Event], None]) -> TaskGroup:
         """Follow it to its end, and pass the snapshots of what has happened and happens to `emit`."""
-        told = 0
+        seen = 0
         while True:
-            for event in self.events[told:]:
+            for event in self.events[seen:]:
                 emit(event)
-            told = len(self.events)
+            seen = len(self.events)
             if self.group.status != "running":
                 return self.group
             await self._look()
