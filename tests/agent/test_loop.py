@@ -339,7 +339,7 @@ async def test_one_call_can_be_stopped_and_the_turn_goes_on(tmp_path: Path) -> N
     [call] = run.loop.running
     run.loop.running[call].cancel()
     assert (await task).text == "all done"
-    assert "a person stopped this tool" in run.history[2].text
+    assert "a person stopped this call" in run.history[2].text
 
 
 async def test_a_window_that_overflows_is_compacted_and_asked_again(tmp_path: Path) -> None:

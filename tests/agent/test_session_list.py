@@ -1,12 +1,14 @@
 """The list of sessions, from the two ends of their histories."""
 
+import os
 from pathlib import Path
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from treadle.agent.messages import UserMessage
-from treadle.agent.stored_sessions import TAIL, list_sessions
+from treadle.agent.stored_sessions import TAIL, find_session, list_sessions
 from treadle.agent.transcript import (
     Listing,
     MessageRecord,
@@ -18,6 +20,7 @@ from treadle.agent.transcript import (
     TurnOver,
     listing_of,
 )
+from treadle.errors import NotFound
 
 LONG = UserMessage(text="x" * TAIL)
 
@@ -28,6 +31,24 @@ def created(tmp_path: Path, **more: str) -> Transcript:
 
 def history(transcript: Transcript) -> Path:
     return Path(transcript.directory, "history.jsonl")
+
+
+def test_sessions_are_listed_latest_first_and_found_by_id_beginning_or_name(tmp_path: Path) -> None:
+    first = created(tmp_path, session_id="aaa-1")
+    second = created(tmp_path, session_id="bbb-2")
+    second.append(TurnBegan(turn="t", prompt="what is this"), Named(name="my work"))
+    os.utime(history(first), (1, 1))
+    entries = list_sessions(str(tmp_path))
+    assert [entry.id for entry in entries] == ["bbb-2", "aaa-1"]
+    assert entries[0].name == "my work" and entries[0].prompt == "what is this" and entries[0].turns == 1
+    assert find_session("my work") == "bbb-2" == find_session("bbb") == find_session("", str(tmp_path))
+    assert list_sessions("/elsewhere") == []
+    with pytest.raises(NotFound, match="no session"):
+        find_session("nothing")
+    with pytest.raises(NotFound, match="no session to continue"):
+        find_session("", "/elsewhere")
+    first.close()
+    second.close()
 
 
 def test_what_is_no_history_is_left_out(tmp_path: Path) -> None:
