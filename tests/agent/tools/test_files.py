@@ -40,7 +40,7 @@ def test_a_file_that_appeared_meanwhile_is_not_overwritten(workspace: Workspace)
     loaded = files.load(workspace.root / "new.txt")
     assert loaded.stamp is None
     path = workspace.write("new.txt", "theirs\n")
-    with pytest.raises(ToolError, match="by another process"):
+    with pytest.raises(ToolError, match="another process changed"):
         files.save(workspace.context, loaded, b"mine\n", "", "mine\n")
     assert path.read_text() == "theirs\n"
 

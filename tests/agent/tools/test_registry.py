@@ -32,7 +32,7 @@ def decoded(name: str, arguments: str) -> dict[str, Any]:
         ("{", "not valid JSON"),
         ("[1]", "must be a JSON object"),
         ('{"file_path": "\\ud800"}', "not valid JSON"),
-        ("", 'missing argument \'file_path\'.*right call is read_file ."file_path": "...".; optional: offset, limit'),
+        ("", 'missing argument \'file_path\'.*correct call: read_file ."file_path": "...".; optional: offset, limit'),
         ('{"file_path": null}', "argument 'file_path': Expected 'str'"),
         ('{"file_path": 5}', "argument 'file_path': Expected 'str', got 'int'"),
         ('{"file_path": "a", "offset": -1}', "argument 'offset'"),
