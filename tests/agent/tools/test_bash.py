@@ -188,7 +188,9 @@ async def test_a_command_that_meets_the_sandbox_is_told_what_stopped_it(workspac
         sandbox in said and "held by bob; x0 is held by bob" in said and "x3 is held by bob and 1 more. Work on" in said
     )
     said = await workspace.run("bash", command="echo x > held.txt")
-    assert sandbox not in said and said.endswith("claimed it: held.txt is held by bob. Work on something else meanwhile]")
+    assert sandbox not in said and said.endswith(
+        "claimed it: held.txt is held by bob. Work on something else meanwhile]"
+    )
     assert "[" not in await workspace.run("bash", command="echo Permission denied")
     assert held.read_text() == "theirs"
     offline = "[commands have no network here"
