@@ -17,7 +17,6 @@ import treadle.drivers.worker.driver
 from treadle.errors import Unsupported
 from treadle.events import Answered, Asked, TaskChanged, ToolStarted, Warned
 from treadle.session import Answer, Change, Limits, Prompt, Reasoning, Rules, SessionSpec, Start, Subagent, Toolset
-from treadle.sessions import abilities
 from treadle.sessions.abilities import ABILITIES, check, gaps
 from treadle.sessions.served import run_turn
 from treadle.sessions.session import BaseSession
