@@ -331,7 +331,8 @@ def about_files(world: World, receipt: Receipt, more: dict[str, Any]) -> Iterato
         if seen["hidden"] is not None and (missing := unseen - {*seen["hidden"]} - odd) and len(seen["hidden"]) < 200:
             yield f"ignored files changed and are not listed: {sorted(missing)}"
     if job_check := more["observed"]["check"]:
-        if job_check["ok"] != world.passes(job_check["command"], tree):
+        by_base = bool((job_check.get("evidence") or {}).get("judge"))  # what it changed of its judge did not count
+        if job_check["ok"] != world.passes(job_check["command"], tree) and (job_check["ok"] or not by_base):
             yield f"it says that the check {'passed' if job_check['ok'] else 'failed'}"
 
 
