@@ -4,6 +4,7 @@ import contextlib
 import itertools
 import os
 import random
+import re
 import shlex
 import signal
 import subprocess
@@ -319,6 +320,20 @@ def test_whatever_a_real_bash_runs_is_found_or_doubted(cage: Path, command: str)
     if runs_it(cage, command, 5):  # some wait for ever for input that the noise made them read
         script = read(command)
         assert not script.understood or "forbidden" in [part.name for part in script.parts], script
+
+
+PLAIN_WORD = st.sampled_from(
+    "cp git a b.c -x --y=z in do done if fi for x=1 .. - : env sudo xargs sh -c time [ export".split()
+)
+
+
+@given(st.lists(PLAIN_WORD | st.from_regex(r"[A-Za-z0-9_./:,@+=-]{1,6}", fullmatch=True), min_size=1, max_size=6))
+def test_a_command_of_plain_words_is_read_as_the_grammar_reads_it(words: list[str]) -> None:
+    command, plain = " ".join(words), shell._PLAIN
+    fast = read.__wrapped__(command)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(shell, "_PLAIN", re.compile("(?!)"))
+        assert read.__wrapped__(command) == fast, plain.fullmatch(command)
 
 
 @pytest.mark.parametrize("command", ["{\U0001f389", "\U000304f8{\U000d25ce", "echo \U0010ffff{\U0010fffe,b}"] * 20)

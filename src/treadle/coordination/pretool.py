@@ -143,6 +143,10 @@ def refusal(claims: Claims, held: HeldFiles | None, haid: str, call: OutsideCall
             f"{Collision(overlaps, 'change').message}\nYou are {haid}. Work on something else, or make_claim it later:"
             " the holder is told that you wait."
         )
+    if not judged.others:  # nothing can be met, and the command need not be read
+        if held:
+            held.begin()
+        return None
     looks = bool(command) and _looks(command)
     not_saved = held.begin("" if looks else judged.unseen) if held else judged.unseen
     if not looks and judged.unseen and (why := judged.lasting or call.does.goes_on or not_saved and judged.unseen):

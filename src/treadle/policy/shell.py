@@ -13,9 +13,7 @@ import posixpath
 import re
 from collections.abc import Iterator, Sequence
 from functools import cache, lru_cache
-from typing import TYPE_CHECKING
-
-import msgspec
+from typing import TYPE_CHECKING, NamedTuple
 
 from treadle.policy import programs
 
@@ -32,31 +30,40 @@ if TYPE_CHECKING:
 SYNTAX_DEPTH = 200
 
 
-class Word(msgspec.Struct):
-    text: str = ""
-    raw: str = ""
-    dynamic: bool = False
-    """Only known at run time: variables, substitutions."""
-    glob: bool = False
-    """The shell may expand it to other words."""
+# Plain classes: a hook runs this for every tool call, and msgspec costs more than the rest of it.
 
 
-class SimpleCommand(msgspec.Struct):
+class Word:
+    __slots__ = ("text", "raw", "dynamic", "glob")
+
+    def __init__(self, text: str = "", raw: str = "", dynamic: bool = False, glob: bool = False) -> None:
+        """`dynamic`: only known at run time (variables, substitutions); `glob`: the shell may expand it to others."""
+        self.text, self.raw, self.dynamic, self.glob = text, raw, dynamic, glob
+
+
+class SimpleCommand:
     """One simple command."""
 
-    words: list[Word] = []
-    assignments: list[Word] = []
-    source: str = ""
-    document: bool = False
-    """Whether it has a here-document or here-string."""
+    __slots__ = ("words", "assignments", "source", "document")
+
+    def __init__(
+        self,
+        words: list[Word] | None = None,
+        assignments: list[Word] | None = None,
+        source: str = "",
+        document: bool = False,
+    ) -> None:
+        """`document`: whether it has a here-document or here-string."""
+        self.words, self.assignments = words or [], assignments or []
+        self.source, self.document = source, document
 
 
-class Redirection(msgspec.Struct):
+class Redirection(NamedTuple):
     operator: str
     target: Word
 
 
-class Inner(msgspec.Struct):
+class Inner(NamedTuple):
     """Text between backticks, which is a command of its own once its escapes are removed."""
 
     text: str
@@ -85,6 +92,12 @@ _SUBSTITUTIONS = {"command_substitution", "process_substitution"}
 _EVALUATED = {"expansion", "arithmetic_expansion", "subscript"}
 _KEYWORDS = {"if", "then", "elif", "else", "while", "until", "do", "!", "{", "}", "fi", "done"}
 _STRUCTURES = {"case", "esac", "for", "select", "function", "in", ";;"}
+_PLAIN = re.compile(r"[A-Za-z./][\w./-]*( (-[\w./:,@+=-]*|[\w./:,@+][\w./:,@+-]*))*", re.A)
+"""Words without any character that means something to a shell: one simple command. Loading the grammar costs as much
+as all else that a hook does."""
+_NOT_PLAIN = {*_KEYWORDS, *_STRUCTURES, "time", "coproc"}
+_NOT_PLAIN |= {"export", "declare", "typeset", "readonly", "local", "unset", "unsetenv"}
+"""Words after which the grammar reads something else than a simple command."""
 _WORD_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*(\[[^]]*\])?\+?=")
 _BLANKS = b" \t\n"
 """The only characters that bash treats as blanks; others that look blank are part of a word."""
@@ -107,6 +120,9 @@ never of a name."""
 
 def simple_commands(command: str) -> Iterator[SimpleCommand | Redirection | Inner]:
     """The commands, redirections and backtick texts in it, in the order in which they are written. Raises Lost."""
+    if _PLAIN.fullmatch(command) and command.partition(" ")[0] not in _NOT_PLAIN:
+        yield SimpleCommand([Word(word, word) for word in command.split(" ")], source=command)
+        return
     data = command.encode("utf-8", "surrogateescape")
     root = _parser().parse(data.translate(_ASCII)).root_node
     if root.has_error:
@@ -415,7 +431,7 @@ MAX_DEPTH = 8
 MAX_ACTIONS = 16
 
 
-class Part(msgspec.Struct, frozen=True, kw_only=True):
+class Part(NamedTuple):
     """One simple command."""
 
     words: tuple[str, ...]
@@ -449,7 +465,7 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
         return posixpath.basename(self.words[0])
 
 
-class ShellScript(msgspec.Struct, frozen=True, kw_only=True):
+class ShellScript(NamedTuple):
     parts: tuple[Part, ...]
     reads: tuple[str, ...] = ()
     writes: tuple[str, ...] = ()
@@ -677,7 +693,7 @@ class _Reader:
             self.doubt(f"what {name} brings")
         elif name in programs.WRAPPERS and not (name == "command" and texts[1:2] in (("-v",), ("-V",))):
             wrapper = self.inner_command(name, words[1:], assignments, wrapped + 1) and name not in programs.POWERFUL
-        self.parts.append(msgspec.structs.replace(own, wrapper=wrapper))
+        self.parts.append(own._replace(wrapper=wrapper))
 
     def inner_script(self, name: str, words: list[Word]) -> None:
         if any(word.dynamic or word.glob for word in words):

@@ -8,8 +8,7 @@ runs the project's own code, such as a test runner, can write anything: only the
 import posixpath
 import re
 from collections.abc import Callable, Iterator, Sequence
-
-import msgspec
+from typing import NamedTuple
 
 from treadle.policy import programs, shell
 from treadle.policy.shell import Part, ShellScript
@@ -90,7 +89,7 @@ def named(part: Part) -> list[str] | None:
     return found
 
 
-class WriteTarget(msgspec.Struct, frozen=True):
+class WriteTarget(NamedTuple):
     path: str
     """As the command names it, relative to where it starts."""
     glob: bool = False
@@ -101,7 +100,7 @@ class WriteTarget(msgspec.Struct, frozen=True):
     """If it is a directory, some of what lies below it may be changed: `black .`, `git stash`."""
 
 
-class CommandWrites(msgspec.Struct, frozen=True):
+class CommandWrites(NamedTuple):
     targets: tuple[WriteTarget, ...] = ()
     unseen: str = ""
     """Why not everything that it writes can be seen; empty when it can. A look at the files afterwards shows it."""
