@@ -15,7 +15,7 @@ from tests.drivers.programs import KEY, PROGRAMS, environment, install
 from tests.drivers.scenarios import DONE, HELLO, NAMED, Played, Scenario, play, script
 from tests.drivers.test_model_wire import KINDS
 from treadle.agent.providers.script import CallLine, Script, ScriptedReply, UsageLine
-from treadle.agents import _load
+from treadle.agents import _load, wrapped
 from treadle.drivers.agent import DrivenAgent
 from treadle.drivers.card import cards, launch_of
 from treadle.events import Message, ToolEnded, ToolStarted, TurnEnded, TurnStarted, Usage, Warned
@@ -147,14 +147,13 @@ async def test_a_command_of_the_program_finds_no_key(name: str, tmp_path: Path) 
     title = ScriptedReply(system="You are a title generator", text="A title", usage=used, times="always")
     last = ScriptedReply(text=DONE, usage=used, times="always")
     async with ModelServer(Script(reply=(title, call, last)), batch=False) as server:
-        agent = driven(name, tmp_path / "home", server.url, others=True)
+        agent = wrapped(driven(name, tmp_path / "home", server.url, others=True))  # as for a person: one sandbox
         async with play(
             agent, Scenario("search", ("begin",), lambda played: None), work, model_wire="gateway"
         ) as played:
             assert (work / "seen.txt").exists(), played.events
     there, keys = ast.literal_eval((work / "seen.txt").read_text())
-    assert there and keys == [], (there, keys)
-    print(name, there)
+    assert there and keys == []
     assert os.listdir(tmp_path / "home"), "it has a home to look through"
 
 
