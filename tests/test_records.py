@@ -186,7 +186,6 @@ NO_RECORDS = {
     "drivers/confined.py": "settings for the agent",
     "host/conclusion.py": "a receipt",
     "host/store.py": "an order as it was given",
-    "fleet/engine/server.py": "what the engine says of a stream",
 }
 """What is written as JSON in a form that is not ours to declare."""
 

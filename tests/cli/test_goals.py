@@ -70,7 +70,7 @@ def test_a_plan_is_explained_by_waves_overlaps_briefs_and_tokens(plan: Path) -> 
     waves = said[said.index("wave 1") : said.index("overlapping")]
     assert waves.index("rows  A type") < waves.index("wave 2") < waves.index("api   The API") < waves.index("docs")
     assert "after rows; claims api/**" in said and "  rows and docs: rows.py\n" in said
-    assert "all briefs: " in said and "restating the plan to each: " in said
+    assert "all briefs: " in said
     assert "goal.toml:16: note: order[2]: nothing accepts docs" in said
 
 
@@ -78,7 +78,7 @@ def test_the_same_facts_are_there_for_programs(plan: Path) -> None:
     found = json.loads(run("check", "goal.toml", "--json")[1])
     assert [wave["orders"] for wave in found["waves"]] == [["rows"], ["api", "docs"]]
     assert found["overlaps"] == [{"first": "rows", "second": "docs", "claims": ["rows.py", "rows.py"]}]
-    assert found["delta"]["cached"] <= found["delta"]["uncached"] and found["mistakes"] == []
+    assert found["mistakes"] == []
 
 
 def test_mistakes_are_named_by_file_line_and_field_and_end_with_1(plan: Path) -> None:
@@ -148,7 +148,6 @@ async def test_a_report_is_markdown_or_the_facts_behind_it(bus: Bus, repository:
     facts = json.loads((await report("--json")).stdout)
     assert (facts["goal"]["id"], facts["plan"]["order"][0]["id"]) == (name, "rows")
     assert [each["event"] for each in facts["history"]] == ["begun"]
-    assert isinstance((await report("--json", "--html")).exception, ConfigError)
 
 
 HEAD = 'goal = "Export"\ndone = "true"\nverify = "true"\n'
@@ -204,7 +203,6 @@ async def test_a_goal_is_begun_once_listed_and_shown_as_it_stands(bus: Bus, goal
         "state   asking, for 2m",
         f"lands   on main of {repository}",
         "used    400 0.50 USD, 2 orders of 5,000 tokens, 3 orders",
-        "expects 200 ± 141 tokens more, from 2 orders of these sizes here",
         "",
         "wave 1",
         "  rows  landed as cccccccccc  o1",
@@ -214,12 +212,10 @@ async def test_a_goal_is_begun_once_listed_and_shown_as_it_stands(bus: Bus, goal
         "asks about plan: `treadle fleet answer q1 allow|deny`",
     ]
     found = await goal.as_json("show", name)
-    assert (found["goal"]["id"], found["plan"]["goal"], found["forecast"]["tokens"]) == (name, "Export", 200)
+    assert (found["goal"]["id"], found["plan"]["goal"]) == (name, "Export")
     await bus.put(f"goal.{name}", encode(replace(asking, state="stopped", why="enough", ended=time.time())))
     over = (await goal("show", name)).splitlines()
-    assert over[1] == "state   stopped: enough, for 2m" and not any(
-        "asks" in line or "expects" in line for line in over
-    )
+    assert over[1] == "state   stopped: enough, for 2m" and not any("asks" in line for line in over)
     assert await goal("run", name, code=3) == "  rows: landed\n  docs: landed\nstopped: enough\n"
     assert (await goal.as_json("run", name, code=3))["state"] == "stopped"
     assert [row.split()[1] for row in (await goal("ls")).splitlines() if row.startswith(name)] == ["stopped"]
@@ -253,9 +249,8 @@ async def test_a_goal_is_steered_as_typed(bus: Bus, goal: Typed, tmp_path: Path)
     assert (await store.load(bus, name))[0].steps["docs"].state == "waiting"
     goal.plan.write_text(goal.plan.read_text() + '[[order]]\nid = "more"\ntask = "more"\n')
     assert await goal("change", short, str(goal.plan)) == f"goal {name} has version 2 of its plan, 4 orders\n"
-    page = tmp_path / "page.html"
-    assert await goal("report", short, "--html", "--out", str(page)) == f"{page}\n"
-    assert "<title>" in page.read_text() and "# " not in page.read_text().partition("<title>")[2].partition("<")[0]
+    page = tmp_path / "report.md"
+    assert await goal("report", short, "--out", str(page)) == f"{page}\n" and page.read_text().startswith("# ")
     with pytest.raises(ConfigError, match="--json is printed"):
         await goal("report", short, "--json", "--out", str(page))
     assert (await goal.as_json("stop", short, "--why", "enough"))["why"].endswith(": enough")

@@ -89,6 +89,6 @@ def test_word_by_word(env: dict[str, str], repository: Path) -> None:
     assert running.returncode == 0 and "met: " in said, said
     assert git(repository, "show", "main:rows.csv") == "a,b"
     typed(report.replace("2e6", name[:5]), repository, env)
-    assert "Orders can be exported as CSV" in (repository / "report.html").read_text()
+    assert "Orders can be exported as CSV" in (repository / "report.md").read_text()
     assert "rows" in typed("treadle blame rows.csv:1", repository, env)
     typed("treadle fleet down", repository, env)

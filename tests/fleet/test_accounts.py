@@ -1,15 +1,12 @@
 """Money, tokens and accounts: nothing is counted twice, budgets hold, a rate limit holds everybody on the account."""
 
-import asyncio
 import time
-from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.fleet.conftest import Start, give, until_state
-from tests.fleet.repositories import DONE, model, work
 from tests.fleet.schedule.test_book import book_with
 from tests.fleet.schedule.test_book import spec as plain_spec
 from treadle.fleet import client, control
@@ -83,28 +80,6 @@ def test_what_runs_is_held_when_the_budget_was_lowered_below_what_is_spent() -> 
     budget = book.control.budgets["fleet"]
     book.change_control(budgets={"fleet": type(budget)(tokens=50, spent_tokens=budget.spent_tokens)})
     assert "70 of 50 tokens" in over_budget(book, row)
-
-
-@pytest.mark.slow
-async def test_a_provider_that_says_wait_holds_everybody_on_the_account(
-    bus: Bus,
-    start_node: Start,
-    repository: Path,
-    tmp_path: Path,
-) -> None:
-    await start_node()
-    too_many = {"turn": 1, "error": {"status": 429, "message": "slow down", "retry_after": 2}}
-    order = work(repository, model(tmp_path, too_many, DONE), credential="work")
-    await give(bus, order)
-    async with asyncio.timeout(60):
-        while not (parks := (await client.control(bus)).parks):
-            await asyncio.sleep(0.02)
-    assert "slow down" in parks["work"].why
-    other = work(repository, model(tmp_path, DONE, name="other"), credential="work")
-    await give(bus, other)
-    ended = [await client.wait(bus, each.id, 90) for each in (order, other)]
-    assert [each.state for each in ended] == ["done", "done"], ended
-    assert ended[1].attempts[0].placed >= parks["work"].until
 
 
 def test_orders_without_limits_share_a_budget_instead_of_waiting_for_one() -> None:

@@ -14,8 +14,7 @@ from tests.waiting import stop
 from treadle.errors import ConfigError, Denied, LocalError, NotFound, TimedOut, Unsupported
 from treadle.fleet import client
 from treadle.fleet.engine import places
-from treadle.fleet.engine.bus import INBOX, Bus
-from treadle.fleet.engine.streams import Pull
+from treadle.fleet.engine.bus import Bus
 from treadle.fleet.orders import encode
 from treadle.wire.fleet.messages import NodeAnswer, Wait, Why
 from treadle.wire.fleet.orders import OrderLimits, Spec
@@ -211,18 +210,6 @@ async def stored(bus: Bus, name: str, state: State | None = None, agent: str = "
         await bus.put(f"active.{name}", b"{}")
 
 
-async def requested(bus: Bus) -> list[dict[str, Any]]:
-    """What the scheduler was asked to do since this was looked at last; there is none that does it."""
-    found = []
-    pull = Pull(bus, INBOX, durable="inbox")
-    while received := await pull.next(0.2):
-        found += [{"subject": each.subject, **msgspec.json.decode(each.data)} for each in received]
-        for each in received:
-            await each.ack_sync()
-    await pull.close()
-    return found
-
-
 async def test_an_order_is_named_by_the_beginning_of_its_id_where_that_is_enough(bus: Bus) -> None:
     for name in ("aa1", "aa2", "aa", "b1"):
         await stored(bus, name)
@@ -277,56 +264,6 @@ async def test_what_the_scheduler_answers_is_joined_with_what_is_stored(bus: Bus
     assert unseen.state == "queued" and unseen.waits == Wait(kind="order", text="the scheduler has not seen it yet")
     answers["why"] = Why(state="running", node="n1")
     assert await client.why(bus, "a") == answers["why"]
-
-
-async def test_each_request_is_sent_with_who_wants_it_and_why(bus: Bus) -> None:
-    await stored(bus, "a", "running")
-    await stored(bus, "over", "done")
-    ana: Any = {"by": "ana", "why": "so"}
-    await client.cancel(bus, "a", **ana)
-    await client.set_fields(bus, "a", priority=9, limits={"tokens": 5}, **ana)
-    await client.set_fields(bus, "a", priority=0)
-    await client.pause(bus, "fleet", now=True, **ana)
-    await client.resume(bus, "label:x", by="ana")
-    await client.drain(bus, "n1", **ana)
-    await client.drain(bus, "n1", undo=True)
-    await client.set_budget(bus, "fleet", usd=None, by="ana")
-    await client.set_budget(bus, "project:p", tokens=5, share=0.5)
-    await client.set_weight(bus, "p", 2.0, by="ana")
-    await client.set_limit(bus, "agent:x", 3, by="ana")
-    await client.keep(bus, seconds=5.0)
-    await client.keep(bus, size=6)
-    await client.clean(bus, [str(number) for number in range(client.PAGE + 1)])
-    await client.note_result(bus, "a", "merged", {"merged": "c"}, by="ana")
-    found = await requested(bus)
-    assert all(each.pop("subject") == f"fleet.in.wish.{each['do']}" for each in found)
-    me, mine = client.me(), {"by": client.me()}
-    said = {"by": "ana", "why": "so"}
-    assert [each for each in found if each["do"] != "clean"] == [
-        {"do": "cancel", "order": "a", **said},
-        {"do": "set", "order": "a", "priority": 9, "limits": {"tokens": 5}, **said},
-        {"do": "set", "order": "a", "priority": 0, **mine},
-        {"do": "pause", "scope": "fleet", "now": True, **said},
-        {"do": "resume", "scope": "label:x", "by": "ana"},
-        {"do": "drain", "node": "n1", **said},
-        {"do": "undrain", "node": "n1", **mine},
-        {"do": "budget", "scope": "fleet", "usd": None, "by": "ana"},
-        {"do": "budget", "scope": "project:p", "tokens": 5, "share": 0.5, **mine},
-        {"do": "weight", "project": "p", "weight": 2.0, "by": "ana"},
-        {"do": "limit", "scope": "agent:x", "most": 3, "by": "ana"},
-        {"do": "keep", "keep_seconds": 5.0, **mine},
-        {"do": "keep", "keep_bytes": 6, **mine},
-        {"do": "result", "order": "a", "what": "merged", "result": {"merged": "c"}, "by": "ana"},
-    ]
-    assert [len(each["orders"]) for each in found if each["do"] == "clean"] == [client.PAGE, 1] and me
-    with pytest.raises(LocalError, match="the order over has ended already: done"):
-        await client.cancel(bus, "over")
-    for priority in (-1, 10):
-        with pytest.raises(ConfigError, match=f"the priority {priority} is not between 0 and 9"):
-            await client.set_fields(bus, "a", priority=priority)
-    with pytest.raises(ConfigError, match="'node:n1' has no budget") as refused:
-        await client.set_budget(bus, "node:n1", usd=1.0)
-    assert refused.value.hint == "fleet, project:NAME or agent:NAME" and await requested(bus) == []
 
 
 @pytest.mark.parametrize("scope", ["", "fleets", "order:", "machine:x", "order"])

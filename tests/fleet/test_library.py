@@ -11,7 +11,7 @@ import pytest
 import treadle.fleet
 from tests.fleet.conftest import Start
 from tests.fleet.repositories import bash, model, says
-from treadle.errors import LocalError, NotFound, TimedOut
+from treadle.errors import NotFound, TimedOut
 from treadle.fleet import client
 from treadle.fleet.engine.bus import Bus
 from treadle.fleet.orders import encode
@@ -42,25 +42,6 @@ async def test_a_program_submits_watches_answers_and_reads_the_receipt(
         receipt = await fleet.receipt(given.id)
     assert receipt.outcome == "done" and receipt.approvals[0]["said"] == "go on"
     assert receipt.result["changed"] == ["made.txt"]
-
-
-@pytest.mark.slow
-async def test_a_script_does_the_same_without_an_event_loop(bus: Bus, start_node: Start) -> None:
-    await start_node()
-
-    def script() -> list[str]:
-        given = treadle.fleet.submit(treadle.fleet.OrderRequest(task="nothing", agent="null:0.01:3"))
-        states = [order.state for order in treadle.fleet.watch(given.id)]
-        assert treadle.fleet.wait(given.id, 60).state == "done" and treadle.fleet.questions() == []
-        assert treadle.fleet.receipt(given.id).outcome == "done"
-        waits = treadle.fleet.submit(treadle.fleet.OrderRequest(task="later", agent="null", not_before=4e9))
-        treadle.fleet.cancel(waits.id, why="not needed")
-        assert treadle.fleet.wait(waits.id, 60).why.endswith("not needed")
-        return states
-
-    assert (await asyncio.to_thread(script))[-1] == "done"
-    with pytest.raises(LocalError, match="treadle.fleet.connect"):
-        treadle.fleet.submit("x")
 
 
 def test_importing_it_loads_nothing_of_the_fleet() -> None:

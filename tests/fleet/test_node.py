@@ -1,18 +1,15 @@
 """A node: how it starts runners, and what it says when it cannot."""
 
 import asyncio
-import ctypes
 import os
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import msgspec
-import nats.errors
 import pytest
 from msgspec.structs import replace
 
@@ -20,7 +17,6 @@ from tests.conftest import need
 from tests.fleet.conftest import Start, give, make_fleet, runner_pid, spec, until_state
 from tests.fleet.engine.buses import StoringClient
 from tests.fleet.engine.buses import pauses as pauses
-from tests.io.process.trees import in_copy
 from tests.waiting import stop
 from treadle import __version__
 from treadle.errors import Busy
@@ -30,14 +26,14 @@ from treadle.fleet.engine import places, server
 from treadle.fleet.engine.bus import Bus
 from treadle.fleet.engine.server import BROKEN_LOOKS, SILENT_LOOKS
 from treadle.fleet.join import machines
-from treadle.fleet.orders import begun, encode
+from treadle.fleet.orders import encode
 from treadle.fleet.run import runs
 from treadle.io.files import locked
-from treadle.io.process import table, warm
+from treadle.io.process import warm
 from treadle.wire.fleet import messages
 from treadle.wire.fleet.connection import read_as
 from treadle.wire.fleet.messages import NodeBeat
-from treadle.wire.fleet.records import NodeRecord, WorkRecord
+from treadle.wire.fleet.records import NodeRecord
 
 
 async def test_runners_are_copies_of_a_warm_parent_that_ends_when_it_is_dismissed(
@@ -258,19 +254,6 @@ def test_settings_are_kept_and_old_runs_are_forgotten_but_no_work_and_none_that_
     assert [each.exists() for each in (old, kept, goes_on, new)] == [False, True, True, True]
 
 
-def test_a_stopped_or_dead_process_does_not_work() -> None:
-    assert node._works(os.getpid())
-    with subprocess.Popen(["sleep", "600"]) as child:
-        try:
-            assert node._works(child.pid)
-            os.kill(child.pid, signal.SIGSTOP)
-            os.waitid(os.P_PID, child.pid, os.WSTOPPED | os.WNOWAIT)
-            assert not node._works(child.pid)
-        finally:
-            child.kill()
-    assert not node._works(child.pid)
-
-
 async def test_a_second_node_of_a_name_is_refused(fleet: places.Fleet) -> None:
     here = node.directory_of("n1")
     with locked(os.path.join(here, "lock"), 0), pytest.raises(Busy):
@@ -306,130 +289,6 @@ def made(there: StoringClient, **settings: Any) -> node.Node:
     found = node.Node(make_fleet(), node.NodeSettings(name="n1", **settings))
     found.bus = there.bus()
     return found
-
-
-async def reported(one: node.Node, there: StoringClient) -> list[tuple[str, dict[str, Any]]]:
-    """What it has told the scheduler of its orders since this was looked at last."""
-    await asyncio.gather(*one._reports)
-    found = [sent for sent in there.sent if sent.subject.startswith("fleet.in.node.n1.")]
-    there.sent.clear()
-    assert not one._reports
-    return [(sent.subject.rpartition(".")[2], sent.value) for sent in found]
-
-
-async def test_its_beat_says_all_that_it_can_do_and_a_refusal_is_told_once(
-    there: StoringClient, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    one = made(there, slots=3, labels=("gpu",), agents=("null",), limits={"agent": 1})
-    one._pids = {("a", 1): os.getpid(), ("b", 1): 2**22 + 1}
-    answers = [{"scheduler": "n2", "refused": why} for why in ("too old", "too old", "", "too old", "older")]
-    for answer in (*answers, nats.errors.NoRespondersError(), {"wrong": 1}):
-        there.answers = [answer]
-        await one._beat_once()
-    told = [record.getMessage() for record in caplog.records]
-    assert (
-        told == [f"the scheduler gives this node nothing to do: {why}" for why in ("too old", "too old", "older")]
-        and one._refused == "older"
-    )
-    beat = msgspec.json.decode(there.sent[0].data, type=NodeBeat)
-    assert (there.sent[0].subject, there.sent[0].timeout) == ("fleet.beat.n1.node", 2.0 / 3)
-    assert (beat.slots, beat.labels, beat.agents, beat.limits) == (3, ("gpu",), ("null",), {"agent": 1})
-    assert (beat.version, beat.leaving, beat.runs) == (__version__, "", [("a", 1)]) and beat.machine is not None
-    one._wrong, one._wrong_until = "it is bad", time.monotonic() + 60
-    assert one._trouble() == "it is bad"
-    one._wrong_until = 0.0
-    assert one._trouble() == ""
-    free = node.free_disk(places.inside())
-    monkeypatch.setattr(node, "DISK_LEAST", 2 * free)
-    one._wrong_until = time.monotonic() + 60
-    assert one._trouble() == "its disk is full"
-
-
-async def test_an_order_without_work_is_done_and_one_that_it_has_is_not_taken_again(there: StoringClient) -> None:
-    one = made(there)
-    work = WorkRecord(order="a", attempt=2, agent="null")
-    await one._take_one(work)
-    assert await reported(one, there) == [("ended", {"order": "a", "attempt": 2, "outcome": "done"})]
-    one._runs["a", 2] = -1
-    await one._take_one(work)
-    del one._runs["a", 2]
-    one._taking.add(("a", 2))
-    await one._take_one(work)
-    assert await reported(one, there) == []
-    one._taking.clear()
-    for other in (replace(work, commands=True), replace(work, agent="native")):
-        await one._take_one(other)
-    assert await reported(one, there) == [] and one._taking == set(), "there is no such order"
-
-
-async def test_only_what_is_placed_here_now_is_started(there: StoringClient, state_home: Path) -> None:
-    one = made(there)
-    given = spec("native", id="a")
-    order = replace(begun(given, 1.0), state="placed", node="n1", attempt=2)
-    for wrong in (
-        replace(order, attempt=3),
-        replace(order, node="n2"),
-        replace(order, state="cancelled"),
-    ):
-        await one.bus.put("order.a", encode(wrong))
-        await one._take("a", 2)
-        await one.bus.put("spec.a", encode(given))
-        await one._take("a", 2)
-        await one.bus.purge("spec.a")
-    assert not os.path.exists(runs.directory("a", 2)) and await reported(one, there) == []
-
-
-async def test_what_cannot_be_started_is_lost_and_the_node_takes_nothing_for_a_while(
-    there: StoringClient, state_home: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    one, given = made(there), spec("native", id="a")
-    await one.bus.put("spec.a", encode(given))
-    order = replace(begun(given, 1.0), state="placed", node="n1", attempt=2)
-    await one.bus.put("order.a", encode(order))
-    Path(places.inside(), "runs").write_text("no directory")
-    there.answers = [{"scheduler": "n2"}]
-    await one._take_one(WorkRecord(order="a", attempt=2, agent="native"))
-    beat = next(msgspec.json.decode(sent.data) for sent in there.sent if sent.subject == "fleet.beat.n1.node")
-    assert beat["leaving"].startswith("it could not start an order: ") and "a.2 cannot be started here" in caplog.text
-    ((kind, lost),) = await reported(one, there)
-    assert kind == "lost" and lost["attempt"] == 2 and lost["why"].startswith("it could not be started there: ")
-    assert one._taking == set() and 0 < one._wrong_until - time.monotonic() <= node.WRONG_SECONDS
-
-
-async def test_a_run_that_began_before_is_adopted_or_told_as_gone(there: StoringClient, state_home: Path) -> None:
-    one = made(there)
-    directory = places.inside("runs", "a.1")
-    await one._take("a", 1)
-    ((kind, gone),) = await reported(one, there)
-    assert (kind, gone["why"]) == ("lost", "its runner was gone when the node came back")
-    Path(directory, "runner.log").write_text("bad luck\n")
-    with subprocess.Popen(["sleep", "600"]) as runner, locked(runs.lock_of(directory), 0):
-        note = runs.RunnerNote(pid=runner.pid, start=table.start_time(runner.pid))
-        Path(directory, "runner.json").write_bytes(msgspec.json.encode(note))
-        await one._take("a", 1)
-        assert one._pids == {("a", 1): runner.pid} and [*one._runs] == [("a", 1)]
-        answer = await one._on_message("fleet.tell.n1.node", encode(messages.StopRun()))
-        assert answer is not None and msgspec.json.decode(answer) == {"runs": [["a", 1]]} and one.leaving == ""
-        runner.kill()
-        async with asyncio.timeout(60):
-            while one._runs:
-                await asyncio.sleep(0.01)
-    assert one._pids == {} and await reported(one, there) == [
-        ("lost", {"order": "a", "attempt": 1, "why": "its runner was ended: bad luck"})
-    ]
-    one._watch("a", 3, runner.pid, directory)
-    assert await reported(one, there) == [("lost", {"order": "a", "attempt": 3, "why": "its runner ended at once"})]
-
-
-async def test_a_report_is_repeated_until_it_is_stored_and_counts_once(
-    there: StoringClient, pauses: list[float]
-) -> None:
-    one = made(there)
-    there.answers = [nats.errors.NoRespondersError(), nats.errors.NoRespondersError(), {"seq": 1}]
-    await one.report(messages.RunLost(order="a", attempt=2, why="gone"), number="7")
-    assert pauses == [0.2, 0.2]
-    assert [sent.headers for sent in there.sent] == [{"Nats-Msg-Id": "a.2.lost.node.7"}] * 3
-    assert there.sent[0].subject == "fleet.in.node.n1.lost"
 
 
 async def test_an_engine_that_stores_nothing_is_started_again_unless_its_disk_is_full(
@@ -490,40 +349,3 @@ async def test_tunnels_are_kept_while_their_machines_are_known(
     with pytest.raises(asyncio.CancelledError):
         await one._keep_tunnels()
     assert calls == [("a", ("ssh", "a")), ("b", ("ssh", "b"))] and ended == ["a", "b"] and set(turns) == {2.0}
-
-
-async def test_a_tunnel_that_ends_or_cannot_be_made_is_tried_again_with_what_it_said(
-    there: StoringClient, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    one, turns = made(there), list[float]()
-
-    async def pause(seconds: float) -> None:
-        turns.append(seconds)
-        if len(turns) == 2:
-            raise asyncio.CancelledError
-
-    for argv, says in (
-        (("/bin/sh", "-c", "echo refused >&2"), "the tunnel to m ended: refused"),
-        (("/no/such/program",), "the tunnel to m cannot be made: "),
-    ):
-        turns.clear()
-        caplog.clear()
-        with monkeypatch.context() as patch, pytest.raises(asyncio.CancelledError):
-            patch.setattr(node, "asyncio", SimpleNamespace(sleep=pause))
-            await one._keep_tunnel("m", argv)
-        assert turns == [1.0, 1.0] and len(caplog.messages) == 2 and caplog.messages[0].startswith(says)
-
-
-def test_a_node_that_cannot_be_is_told_and_ends_with_one(
-    state_home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(sys, "argv", ["node", "nowhere"])
-
-    def begun_in_vain() -> tuple[object, str, int]:
-        with pytest.raises(SystemExit) as ended:
-            node.start()
-        dumpable = ctypes.CDLL(None).prctl(3, 0, 0, 0, 0)  # PR_GET_DUMPABLE
-        return ended.value.code, capsys.readouterr().err, dumpable
-
-    code, said, dumpable = in_copy(begun_in_vain)
-    assert code == 1 and said.startswith("treadle: ") and dumpable == 0, "it holds secrets"

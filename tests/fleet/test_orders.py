@@ -89,25 +89,6 @@ def test_an_answer_that_cannot_be_read_is_no_permission(data: bytes) -> None:
 
 
 @pytest.mark.parametrize(
-    ("wrong", "says", "hint"),
-    [
-        ({"id": ""}, "not a valid id", "use small letters, digits and -, at most 64"),
-        ({"agent": PERSON, "cron": "0 6 * * *"}, "asked at once", ""),
-        ({"agent": PERSON, "every": 5.0}, "asked at once", ""),
-        ({"agent": PERSON, "not_before": 5.0}, "asked at once", ""),
-        ({"agent": PERSON, "terminal": True}, "asked at once", ""),
-        ({"retry_on": ("stall",), "on_stall": "cancel"}, "cannot both cancel and retry", "leave out one of the two"),
-        ({"retry_on": ("verify",)}, "has no `verify`", "give it --verify CMD"),
-        ({"format": 0}, "the order has format 0, and this program knows 1", ""),
-    ],
-)
-def test_what_is_refused_says_what_to_do(wrong: dict[str, object], says: str, hint: str) -> None:
-    with pytest.raises(TreadleError, match=says) as refused:
-        checked(msgspec.structs.replace(spec(), **wrong))
-    assert hint in (refused.value.hint or "")
-
-
-@pytest.mark.parametrize(
     "fields",
     [
         {"id": "a" * 64},

@@ -119,23 +119,6 @@ def test_an_order_is_first_due_when_its_cron_says_unless_it_is_one_of_a_series()
     assert [orders.due_again(often, NOON, now) for now in (NOON + 10, NOON + 100)] == [NOON + 60, NOON + 100]
 
 
-def test_what_is_wrong_with_a_time_is_told_with_an_example() -> None:
-    hint = "minute hour day month weekday, such as '30 6 * * mon-fri'"
-    for cron, says in (
-        ("* * *", "has not the 5 fields"),
-        ("61 * * * *", "is not a cron"),
-    ):
-        with pytest.raises(ConfigError, match=says) as refused:
-            orders.next_time(cron, "", NOON)
-        assert refused.value.hint == hint
-    with pytest.raises(ConfigError, match="there is no time zone 'Mars/Base'") as refused:
-        orders.zone_of("Mars/Base")
-    assert refused.value.hint == "write Europe/Berlin, or UTC"
-    monday = datetime(2026, 3, 30, 6, 30, tzinfo=UTC).timestamp()
-    assert orders.next_time("30 6 * * mon-fri", "UTC", NOON) == monday
-    assert orders.zone_of("") is orders.zone_of("UTC") is UTC
-
-
 def test_a_machine_without_a_named_zone_is_in_utc(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TZ", ":Asia/Tokyo")
     assert orders.local_zone() == "Asia/Tokyo"

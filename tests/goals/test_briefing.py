@@ -9,9 +9,8 @@ from treadle.coordination.ledger import Blackboard
 from treadle.coordination.planning import Planning
 from treadle.goals import briefing
 from treadle.goals.deciding import GoalSeen
-from treadle.sessions.tokens import estimate
 from treadle.wire.fleet.orders import OrderLimits
-from treadle.wire.goal.plan import GoalBudget, GoalPlan, PlannedOrder, to_toml
+from treadle.wire.goal.plan import GoalBudget, GoalPlan, PlannedOrder
 from treadle.wire.goal.records import DoneSeen, GoalRecord, GoalStep
 from treadle.wire.goal.verdicts import AddedTest
 
@@ -77,19 +76,6 @@ def test_a_brief_has_the_facts_of_a_repository_that_keeps_them(tmp_path: Path) -
     Blackboard(Planning(project=str(tmp_path))).set("port", "5173")
     made = briefing.work(record(tmp_path), PLAN, "one", "c0", GoalSeen(now=100.0), {})
     assert "Known facts of this repository:\n  port = 5173\n" in made.task
-
-
-def test_the_size_of_a_brief_is_what_is_shared_and_its_own_beside_the_plan_and_its_rules(tmp_path: Path) -> None:
-    rules = "No globals. " * 20
-    (tmp_path / "AGENTS.md").write_text(f"# Shop\n\n## Rules\n\n{rules}\n\n## Else\n\nNot this.\n")
-    for invariants, more in (("AGENTS.md#rules", estimate(rules)), ("", 0)):
-        plan = replace(PLAN, invariants=invariants)
-        task = briefing.work(record(tmp_path), plan, "one", "c0", GoalSeen(now=100.0), {}).task
-        shared, _ = briefing.parts(str(tmp_path), plan, ORDERS[0])
-        found = briefing.size(record(tmp_path), plan, "one", task)
-        assert (found.shared, found.own) == (estimate(shared), estimate(task[len(shared) :]))
-        assert 0 <= found.restated - found.own - estimate(to_toml(plan)) - more < 20
-        assert (rules.strip() in shared) == bool(invariants) and shared.endswith("GOAL: g\n\n")
 
 
 def test_the_briefs_of_a_wave_begin_with_the_same_bytes_and_end_with_what_is_new(tmp_path: Path) -> None:

@@ -7,7 +7,6 @@ import pytest
 from treadle.coordination.ledger import Blackboard
 from treadle.coordination.planning import Planning
 from treadle.goals.check import CAPSULE_TOKENS, check
-from treadle.sessions.tokens import estimate
 
 PLAN = """goal = "Export"
 done = "true"
@@ -53,13 +52,6 @@ def test_waves_briefs_and_costs_are_worked_out_and_nothing_is_written(project: P
     assert found.plan is not None and found.overlaps == ()
     assert [(each.order, each.own > 0) for each in found.briefs] == [("a", True), ("b", True), ("c", True)]
     assert a.shared == b.shared > c.shared > 0 and (a.capsules, c.capsules) == (0, 2 * CAPSULE_TOKENS)
-    assert found.delta is not None and found.restated is not None
-    assert found.delta.uncached == sum(each.shared + each.own + each.capsules for each in found.briefs)
-    assert found.delta.cached == round(found.delta.uncached - 0.9 * b.shared)
-    whole = estimate(PLAN) + estimate("No globals.\n")
-    rest = sum(each.own + each.capsules for each in found.briefs)
-    assert 0 <= found.restated.uncached - rest - 3 * whole < 30
-    assert found.restated.cached < found.restated.uncached > found.delta.uncached
     assert sorted(project.rglob("*")) == before
 
 

@@ -6,12 +6,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from tests.fleet.conftest import Start
 from tests.fleet.repositories import git
-from tests.goals.running import answering, carried, placed
 from treadle.errors import ConfigError, LocalError, TreadleError
 from treadle.fleet import client
-from treadle.fleet.engine import tasks
 from treadle.fleet.engine.bus import INBOX, Bus
 from treadle.fleet.engine.streams import Pull
 from treadle.fleet.orders import encode
@@ -33,37 +30,6 @@ from treadle.wire.goal.records import (
     StepLanded,
     StepPlaced,
 )
-
-
-async def test_people_pause_go_on_say_retry_and_stop(bus: Bus, start_node: Start, repository: Path) -> None:
-    orders = '[[order]]\nid = "o1"\ntask = "t"\nagent = "null:60:60"\nland = false\n'
-    plan = f'goal = "g"\ndone = "false"\nverify = "true"\ngates = ["plan"]\nroles = {{ judge = "none" }}\n{orders}'
-    await start_node(slots=2)
-    async with carried(bus):
-        name, _ = await commands.begin(bus, plan, str(repository), budget_required=False)
-        await commands.pause(bus, name, why="lunch", by="ana")
-        assert (await commands.explain(bus, name))[""] == "paused: lunch"
-        await commands.resume(bus, name, by="ana")
-        person = asyncio.create_task(answering(bus))
-        await placed(bus, name, "o1", times=1)
-        await tasks.end([person])
-        await commands.say(bus, name, "be careful", by="ana")
-        await client.cancel(bus, f"{name}-o1", by="ana")
-        async with asyncio.timeout(60):
-            async for record in commands.follow(bus, name):
-                if record.steps["o1"].state == "dropped" and record.questions:
-                    break
-        assert "cancelled by ana" in record.steps["o1"].why and list(record.questions) == ["round:1"]
-    again = await commands.retry(bus, name, "o1", by="ana")
-    assert again.steps["o1"].state == "waiting" and again.comments == ("be careful",) and again.questions == {}
-    async with carried(bus):
-        record = await placed(bus, name, "o1", times=2)
-        assert "be careful" in (await client.get_spec(bus, record.steps["o1"].order)).task
-        await commands.stop(bus, name, why="enough", by="ana")
-        order = await client.wait(bus, record.steps["o1"].order, 60)
-    record, _ = await store.load(bus, name)
-    assert record.state == "stopped" and record.why == "stopped by ana: enough" and order.state == "cancelled"
-
 
 HEAD = 'goal = "g"\ndone = "false"\nverify = "true"\ngates = ["none"]\nroles = { judge = "none", worker = "null" }\n'
 PLAN = f"""{HEAD}budget = {{ tokens = 1000, orders = 3 }}
@@ -315,23 +281,3 @@ async def test_one_who_follows_sees_each_change_until_it_is_over_and_the_report_
     assert (made.agents, made.receipts) == ({"o1": "codex"}, {"o1": receipt.sha256}) and made.goal.id == name
     assert [type(event).__name__ for event in made.history] == ["GoalBegun", "StepPlaced", "StepPlaced", "GoalOver"]
     assert f"| codex | 1 | 0 | - | 0 | {receipt.sha256[:12]} |" in made.text and len(made.plan.order) == 3
-
-
-async def test_what_the_rest_takes_is_told_from_goals_that_have_placed_something(
-    bus: Bus, repository: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    name, _ = await commands.begin(bus, PLAN, str(repository))
-    record, plan = await commands.show(bus, name)
-    assert await commands.expected(bus, record, plan) is None
-    now = {"at": 1.0, "step": "one"}
-    took = [
-        StepPlaced(**now, order="o1"),
-        StepEnded(**now, ok=True, used=Used(input_tokens=70)),
-        StepLanded(**now),
-    ]
-    await store.happen(bus, name, lambda found: took)
-    record, plan = await commands.show(bus, name)
-    forecast = await commands.expected(bus, record, plan)
-    assert forecast is not None and (forecast.tokens, forecast.seen) == (140, 1)
-    monkeypatch.setattr(commands, "LOOKED_AT", 0)
-    assert await commands.expected(bus, record, plan) is None

@@ -4,7 +4,6 @@ import asyncio
 import json
 import os
 import sys
-import time
 from itertools import cycle
 from pathlib import Path
 from typing import Any
@@ -17,13 +16,13 @@ from tests.fleet.conftest import Start, give, spec
 from tests.fleet.engine.buses import StoringClient
 from tests.fleet.engine.buses import pauses as pauses
 from tests.fleet.repositories import git
-from tests.goals.running import answering, carried, over, placed, replayed
+from tests.goals.running import answering, carried, over, replayed
 from treadle.coordination.ledger import Blackboard
 from treadle.coordination.planning import Planning
 from treadle.errors import WorkspaceError
 from treadle.fleet import client
 from treadle.fleet.engine import tasks
-from treadle.fleet.engine.bus import Bus, Stale
+from treadle.fleet.engine.bus import Bus
 from treadle.fleet.orders import encode
 from treadle.goals import commands, foreman, store
 from treadle.goals.deciding import (
@@ -157,29 +156,10 @@ accept = ["test -e two.txt"]
     )
     assert second.after == (one.orders[1],) and "test -e two.txt" in second.verify
     assert record.used["worker"].tokens and record.used["reviewer"].tokens and record.used["judge"].tokens
-    assert one.brief is not None and one.brief.restated > one.brief.shared + one.brief.own > 0
     assert replayed(name, await store.history(bus, name)) == record
     assert "dev_port = 5173" in second.task
     budget = (await client.control(bus)).budgets[f"project:{name}"]
     assert budget.spent_tokens == sum(used.tokens for used in record.used.values()) and budget.tokens == 500000
-
-
-async def test_what_a_brief_came_to_is_written_down_before_its_order_is_placed(bus: Bus, repository: Path) -> None:
-    head = 'goal = "g"\ndone = "true"\nverify = "true"\ngates = ["none"]\n'
-    plan = f'{head}[[order]]\nid = "one"\ntask = "t"\nagent = "null"\n'
-    name, _ = await commands.begin(bus, plan, str(repository), budget_required=False)
-    placed = StepPlaced(at=1, step="one", order=f"{name}-one", fresh=True)
-    record = await store.write(bus, *await store.load(bus, name), [placed])
-    read, revision = await store.load(bus, name)
-    await store.write(bus, read, revision, [GoalMessage(at=2, text="another foreman, or a person, was quicker")])
-    stored, seen = await store.get_plan(bus, name, 1), await look(bus, record, await store.get_plan(bus, name, 1))
-    drive = GoalDrive(bus, name)
-    with pytest.raises(Stale):
-        await drive._do(SubmitWork(step="one"), record, revision, stored, seen)
-    assert await bus.get(f"spec.{name}-one") is None
-    await drive._do(SubmitWork(step="one"), *await store.load(bus, name), stored, seen)
-    assert (await store.load(bus, name))[0].steps["one"].brief is not None
-    assert (await client.get_spec(bus, f"{name}-one")).task
 
 
 RUN = """
@@ -298,58 +278,6 @@ async def _looked(bus: Bus, name: str, plan: GoalPlan) -> GoalSeen:
     return await look(bus, (await store.load(bus, name))[0], plan)
 
 
-async def test_what_was_open_when_its_goal_ended_is_called_off_however_long_no_one_looked(
-    bus: Bus, start_node: Start, repository: Path
-) -> None:
-    orders = '[[order]]\nid = "o1"\ntask = "t"\nagent = "null:60:60"\nland = false\n'
-    plan = f'goal = "g"\ndone = "false"\nverify = "true"\ngates = ["none"]\nroles = {{ judge = "none" }}\n{orders}'
-    await start_node()
-    name, _ = await commands.begin(bus, plan, str(repository), budget_required=False)
-    async with carried(bus):
-        await placed(bus, name, "o1", times=1)
-    over = GoalOver(at=time.time() - 86400, met=False, why="its foreman was killed at once")
-    await store.happen(bus, name, lambda found: [over])
-    async with carried(bus):
-        order = await client.wait(bus, f"{name}-o1", 60)
-    assert order.state == "cancelled" and "is over" in order.why
-
-
-@pytest.mark.slow
-async def test_acceptance_that_passes_before_is_asked_about_and_what_weakens_it_too(
-    bus: Bus, start_node: Start, repository: Path, tmp_path: Path
-) -> None:
-    (repository / "check.sh").write_text("grep -q new a.txt\n")
-    git(repository, "add", "-A")
-    git(repository, "commit", "-qm", "check")
-    writer = script(tmp_path, "writer", "YOUR TASK weak => echo true > check.sh; echo new > a.txt", "Done.")
-    plan = (
-        HEAD
-        + f"""
-gates = ["none"]
-roles = {{ worker = "{writer}", judge = "none" }}
-[[order]]
-id = "there"
-task = "It is there already."
-accept = ["test -e a.txt"]
-[[order]]
-id = "weak"
-task = "Make the check pass."
-accept = ["sh check.sh"]
-on_red = "drop"
-"""
-    )
-    await start_node(slots=2)
-    async with carried(bus):
-        name, _ = await commands.begin(bus, plan, str(repository), budget_required=False)
-        person = asyncio.create_task(answering(bus, "deny"))
-        record = await over(bus, name)
-        await tasks.end([person])
-    assert record.state == "stopped" and "test -e one.txt" in record.why
-    assert record.answers.keys() == {"accept:there", "weaker:weak:0", "round:1"}
-    assert {name: step.state for name, step in record.steps.items()} == {"there": "dropped", "weak": "dropped"}
-    assert git(repository, "show", "main:check.sh") == "grep -q new a.txt", "it did not land"
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(("gate", "named"), [("none", ""), ("agent:reviewer", ""), ("agent:reviewer", "test_old.py")])
 async def test_a_test_of_before_that_is_changed_beside_the_acceptance_is_asked_about_unless_a_reviewer_agrees(
@@ -441,34 +369,6 @@ accept = ["test -e one.txt"]
     assert (one.reviews, one.reds, len(one.orders)) == (3, 2, 3)
     assert (await client.get_spec(bus, one.order)).verify.count("sh tests/test_one.sh") == 1
     assert replayed(name, await store.history(bus, name)) == record
-
-
-@pytest.mark.slow
-async def test_an_order_whose_limit_no_longer_fits_is_asked_about_and_goes_on_with_more(
-    bus: Bus, start_node: Start, repository: Path, tmp_path: Path
-) -> None:
-    writer = script(tmp_path, "writer", "It is done.")
-    orders = "".join(f'[[order]]\nid = "o{number}"\ntask = "t{number}"\nland = false\n' for number in range(4))
-    head = 'goal = "g"\ndone = "true"\nverify = "true"\ngates = ["none"]\nbudget = { tokens = 4000 }\n'
-    plan = f'{head}roles = {{ worker = "{writer}", judge = "none" }}\n{orders}'
-    await start_node(slots=4)
-    await client.pause(bus, "fleet")
-    async with carried(bus):
-        name, _ = await commands.begin(bus, plan, str(repository))
-        for number in range(4):  # before any of them runs: what is spent makes the limits of later ones smaller
-            await placed(bus, name, f"o{number}", times=1)
-        await client.resume(bus, "fleet")
-        async with asyncio.timeout(60):
-            async for record in commands.follow(bus, name):
-                if record.questions:
-                    break
-        spent = (await client.control(bus)).budgets[f"project:{name}"].spent_tokens
-        assert list(record.questions) == ["budget:0"] and spent == 3030, "three of four fitted, 1500 reserved for each"
-        person = asyncio.create_task(answering(bus))
-        record = await over(bus, name)
-        await tasks.end([person])
-    assert record.state == "met" and record.raised == 1
-    assert (await client.control(bus)).budgets[f"project:{name}"].tokens == 8000
 
 
 # Without an engine: each thing that it does, one at a time...

@@ -51,29 +51,3 @@ async def test_what_passes_already_fails_now_or_cannot_run_is_told_with_its_line
     verify, missing = [each async for each in stopping(found.plan, bench)]
     assert verify.startswith("`false` fails on main as it is, so nothing could land:")
     assert missing.startswith("`no-such-program-here`, which accepts one, cannot be run:\n") and "found" in missing
-
-
-async def test_a_plan_without_a_fault_in_its_commands_has_none_told(repository: Path, nothing_left: None) -> None:
-    text = """goal = "g"
-done = "test -e new.txt"
-verify = "test -e a.txt"
-[[order]]
-id = "one"
-task = "t"
-accept = ["test -e new.txt"]
-[[order]]
-id = "two"
-task = "t"
-after = ["one"]
-accept = ["no-such-program-here"]
-"""
-    found = check(text, str(repository), budget_required=False)
-    assert found.plan is not None and await tried(text, found.plan, str(repository)) == []
-    broken = text.replace('done = "test -e new.txt"', 'done = "no-such-program-here"').replace(
-        'verify = "test -e a.txt"\n', ""
-    )
-    found = check(broken, str(repository), budget_required=False)
-    assert found.plan is not None
-    (note,) = await tried(broken, found.plan, str(repository))
-    assert note.place == "done" and note.what.startswith("done cannot be run: ")
-    assert note.hint == "name a program that is there, or install it in setup"

@@ -10,6 +10,7 @@ from tests.fleet.repositories import git
 from treadle.fleet.engine import streams
 from treadle.fleet.engine.bus import Bus
 from treadle.fleet.orders import encode
+from treadle.fleet.run.trees import RESULT
 from treadle.wire.fleet.orders import Spec
 from treadle.wire.fleet.records import Order
 
@@ -35,11 +36,11 @@ class Finished:
         git(self.clone, "add", "-A")
         self.commit(name)
         commit = git(self.clone, "rev-parse", "HEAD")
-        git(self.clone, "update-ref", "refs/made/one", commit)
+        git(self.clone, "update-ref", RESULT, commit)
         bundle = self.clone.parent / f"{name}.bundle"
-        git(self.clone, "bundle", "create", "-q", str(bundle), "refs/made/one", f"^{self.base}")
+        git(self.clone, "bundle", "create", "-q", str(bundle), RESULT, f"^{self.base}")
         await streams.put(self.bus, f"bundle.{name}.1", bundle.read_bytes())
-        result = {"commit": commit, "base": self.base, "bundle": f"bundle.{name}.1", "bundled": "refs/made/one"}
+        result = {"commit": commit, "base": self.base, "bundle": f"bundle.{name}.1"}
         spec = Spec(id=name, task=name, root=str(self.repository), base=self.base, **fields)  # type: ignore[arg-type]
         made = Order(id=name, state="done", changed=time.time(), title=name, result=result)
         await self.bus.put(f"spec.{name}", encode(spec), expect=0)

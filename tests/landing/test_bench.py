@@ -56,20 +56,6 @@ async def test_what_an_order_does_not_state_is_not_landed_though_its_commit_clai
     assert (repository / "b.txt").read_text() == "fixed\n"
 
 
-async def test_work_on_a_file_that_the_branch_has_renamed_lands_under_its_new_name(
-    bus: Bus, finished: Finished, repository: Path
-) -> None:
-    one = await finished.order("one", {"a.txt": "".join(f"{n}\n" for n in range(20)), "more.txt": "x\n"})
-    assert (await run(bus, repository, one)).landed == 1
-    finished.base = git(repository, "rev-parse", "main")
-    git(finished.clone, "fetch", "-q", "origin", "main")
-    two = await finished.order("two", {"a.txt": "".join(f"{n}\n" for n in range(21))})
-    git(repository, "mv", "a.txt", "renamed.txt")
-    git(repository, "commit", "-qm", "renamed")
-    assert (await run(bus, repository, two)).landed == 2
-    assert (repository / "renamed.txt").read_text().endswith("20\n") and not (repository / "a.txt").exists()
-
-
 async def test_what_the_persons_own_git_obeys_is_left_out_and_stops_no_other(
     bus: Bus, finished: Finished, repository: Path
 ) -> None:

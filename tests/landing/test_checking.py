@@ -11,11 +11,10 @@ import pytest
 from msgspec.structs import replace
 
 from tests.conftest import need
-from tests.fleet.conftest import Start, await_node
+from tests.fleet.conftest import await_node
 from tests.fleet.conftest import start_node as start_node
 from tests.fleet.repositories import git
 from tests.landing.finished import Finished
-from tests.landing.test_reverting import changes
 from tests.landing.trains import CHECK, empty
 from treadle.fleet import client, node, up
 from treadle.fleet.engine.bus import Bus
@@ -36,36 +35,6 @@ async def checks_of(bus: Bus) -> list[str]:
     """The states of all orders that are checks."""
     orders = [await client.get_order(bus, key.partition(".")[2]) for key in await bus.keys("spec.*")]
     return [order.state for order in orders if order.title.startswith("Check ")]
-
-
-@pytest.mark.slow
-async def test_cars_are_checked_by_orders_and_a_second_train_finds_their_verdicts(
-    bus: Bus, repository: Path, start_node: Start
-) -> None:
-    await start_node()
-    base = git(repository, "rev-parse", "main")
-    good, bad = await changes(bus, repository, "echo x > good.txt", "echo bad > c.txt")
-    name = await train.ensure(bus, str(repository), "main", verify=CHECK)
-    await train.change(bus, name, lambda record: replace(record, checks_on="nodes"))
-    await train.board(bus, name, [good, bad])
-    before, _ = await train.load(bus, name)
-    async with asyncio.timeout(120):
-        record = await Train(bus, name, before).run(empty)
-    assert record.landed == 1 and [each.order for each in record.left_out] == [bad]
-    checks = await checks_of(bus)
-    assert sorted(checks) == ["done", "failed", "failed"]
-    async with asyncio.timeout(30):  # a runner cleans up after its order has ended
-        while git(repository, "for-each-ref", "refs/treadle"):
-            await asyncio.sleep(0.05)
-
-    again = replace(before, tip=base, checks_on="nodes")
-    git(repository, "reset", "-q", "--hard", base)
-    await train.change(bus, name, lambda found: replace(again, verify=CHECK))
-    record, _ = await train.load(bus, name)
-
-    async with asyncio.timeout(60):
-        assert (await Train(bus, name, record).run(empty)).landed == 1
-    assert await checks_of(bus) == checks
 
 
 ELSEWHERE = """

@@ -4,33 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.test_land import as_json, land
+from tests.cli.test_land import land
 from tests.fleet.repositories import git
 from tests.landing.finished import Finished, clean
 from treadle.errors import ConfigError
 from treadle.fleet.engine.bus import Bus
-from treadle.landing import train
 from treadle.wire.fleet import keys
-
-CONFLICTS = {
-    "content": ({"a.txt": "mine\n"}, {"a.txt": "yours\n"}, "content"),
-    "both added": ({"new.txt": "mine\n"}, {"new.txt": "yours\n"}, "add/add"),
-    "deleted": ({"a.txt": None}, {"a.txt": "yours\n"}, "modify/delete"),
-    "file and directory": ({"new": "mine\n"}, {"new/file": "yours\n"}, "file/directory"),
-}
-
-
-@pytest.mark.parametrize("kind", CONFLICTS)
-@pytest.mark.slow
-async def test_what_conflicts_is_left_out_with_its_kind_and_no_one_is_asked_to_help(
-    bus: Bus, finished: Finished, repository: Path, kind: str
-) -> None:
-    mine, yours, told = CONFLICTS[kind]
-    first, second = await finished.order("first", mine), await finished.order("second", yours)
-    merged = await as_json(first, second, "--no-help", "--root", str(repository), "--verify", "true")
-    assert merged["landed"] == [first] and told in merged["fates"][second], merged
-    (record,) = (await train.trains(bus)).values()
-    assert not record.back and record.left_out[-1].order == second and clean(repository)
 
 
 async def test_the_branchs_own_attributes_say_how_a_list_is_merged(

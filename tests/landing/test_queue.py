@@ -177,7 +177,6 @@ def test_a_check_that_fails_once_costs_one_more_run_and_throws_nothing_out() -> 
 
     world = Once(1).run()
     assert world.landed == ["o0"] and world.train.flaky == 1 and world.train.checks == 2
-    assert world.train.flaky_tests == {"test_a.py::test_b": 1}
 
 
 def test_the_serial_policy_checks_one_change_at_a_time_on_the_tip() -> None:
@@ -430,18 +429,6 @@ def test_a_car_holds_one_change_where_a_forge_judges_it_or_few_wait() -> None:
     assert size(replace(train, queue=many[:3])) == 1 and size(replace(train, queue=many[:4])) == 2
     assert size(replace(train, queue=many[:3], slots=1)) == 3 and size(replace(train, red=9.0, slots=1)) == 1
     assert size(replace(train, policy="serial")) == 1
-
-
-def test_tests_that_failed_once_and_passed_again_are_counted_by_name() -> None:
-    flaky = "FAILED tests/test_a.py::test_one - boom"
-    car = car_of("a", reds=1, verdict="", output=flaky)
-    train = replace(PLAIN, queue=(change_of("a"),), row=(car,), flaky=2, flaky_tests={"tests/test_a.py::test_one": 3})
-    made = queue._counted_flaky(train, [car])
-    assert made.flaky == 3 and made.flaky_tests == {"tests/test_a.py::test_one": 4}
-    full = {f"t{number}": 1 for number in range(queue.REMEMBERED)}
-    assert queue._counted_flaky(replace(train, flaky_tests=full), [car]).flaky_tests == full
-    almost = dict(list(full.items())[1:])
-    assert len(queue._counted_flaky(replace(train, flaky_tests=almost), [car]).flaky_tests) == queue.REMEMBERED
 
 
 @pytest.mark.parametrize(

@@ -241,20 +241,3 @@ def test_a_person_sees_on_one_screen_what_was_tried_and_what_an_answer_does() ->
     asked = returned.for_person(ENTRY, "main", "make", "Title", [SIDE], INTENTS, None).split("\n\n")
     assert asked[1] == alone and "\n\n".join(asked[2:-1]) == IN_CONFLICT
     assert asked[-1].startswith("No agent can be told what to do") and "once more as it is" in asked[-1]
-
-
-def test_long_texts_are_cut_and_the_end_of_an_output_is_what_stays() -> None:
-    def sides(length: int) -> list[FileSides]:
-        return [replace(SIDE, kind="", orders=(), branch="b" * length, order="o" * length)]
-
-    text = returned.for_author(ENTRY, "main", "make", sides(3000), {})
-    assert "b" * 3000 in text and "o" * 3000 in text and "characters more" not in text
-    assert "hot.txt (content). On the branch it was changed by:\n- a person's commit" in text
-    text = returned.for_author(ENTRY, "main", "make", sides(3002), {})
-    assert text.count("\n[2 characters more]") == 2 and "b" * 3001 not in text
-    assert returned.for_person(ENTRY, "main", "make", "t", sides(1001), {}).count("[1 characters more]") == 2
-    assert "[7 characters more]" in returned.for_reconciler(ENTRY, "main", "make", "t" * 3007, [], {})
-    entry = replace(ENTRY, output="begin" + "e" * 3000)
-    assert "begin" not in returned.for_author(entry, "main", "make", [], {})
-    assert "begin" not in returned.for_person(entry, "main", "make", "t", [], {})
-    assert "e" * 1500 in returned.for_person(entry, "main", "make", "t", [], {})

@@ -11,7 +11,7 @@ from tests.fleet.conftest import Start, give, spec
 from tests.fleet.conftest import start_node as start_node
 from tests.fleet.repositories import git
 from tests.landing.finished import clean
-from tests.landing.trains import CHECK, empty, run
+from tests.landing.trains import empty, run
 from treadle.cli.root import treadle
 from treadle.errors import ConfigError, NotFound
 from treadle.fleet import client
@@ -59,20 +59,6 @@ async def test_one_of_two_that_landed_together_is_taken_back_and_what_came_later
     assert await taken_back(bus, both[0]) == 3
     there = {path.name for path in repository.glob("*.txt")}
     assert there == {"a.txt", "b.txt", "two.txt", "later.txt"} and clean(repository)
-
-
-async def test_several_are_taken_back_at_once_and_what_never_landed_is_refused(
-    bus: Bus, repository: Path, start_node: Start
-) -> None:
-    await start_node()
-    (one,) = await changes(bus, repository, "echo two >> a.txt")
-    assert (await run(bus, repository, one)).landed == 1
-    (two,) = await changes(bus, repository, "echo three >> a.txt")
-    assert (await run(bus, repository, two)).landed == 2
-    assert await taken_back(bus, one, two) == 3 and (repository / "a.txt").read_text() == "one\n"
-    with pytest.raises(NotFound, match="bad has not landed on any branch"):
-        await train.revert(bus, ["bad"])
-    assert (await train.load(bus, train.name_of(str(repository / ".git"), "main")))[0].verify == CHECK
 
 
 async def test_all_that_a_goal_has_landed_is_taken_back_by_one_command(

@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 from msgspec.structs import replace
 
-from tests.fleet.conftest import Start, give, spec
+from tests.fleet.conftest import Start, give
 from tests.fleet.conftest import start_node as start_node
 from tests.fleet.repositories import git, model, read, says, work, write
 from tests.landing.blamed import costing
@@ -83,7 +83,6 @@ async def test_a_conflict_goes_to_its_author_with_both_sides_and_lands_with_both
     assert found is not None and found.by and git(repository, "rev-parse", "main") == found.commit
     helper, first = await order_of(bus, found.by), await order_of(bus, two.id)
     assert helper.attempts[-1].resumed == "session" and first.result["landed"] == helper.result["landed"]
-    assert helper.result["decisions"] == [{"path": "a.txt", "hunk": 1, "took": "both"}]
     assert first.retried_as == helper.id and not git(repository, "for-each-ref", "refs/treadle")
 
 
@@ -136,59 +135,6 @@ async def test_a_person_is_asked_with_everything_and_says_how_it_goes_on(
     await client.answer(bus, entry.by, decision, text="write good")
     record = await landed(bus, repository, until=settled)
     assert record.landed == (decision == "allow") and (repository / "c.txt").exists() == (decision == "allow")
-
-
-async def test_work_without_an_agent_is_asked_about_once_and_tried_once_more_as_it_is(
-    bus: Bus, start_node: Start, repository: Path
-) -> None:
-    await start_node()
-    base = git(repository, "rev-parse", "main")
-    bad, late = (
-        spec(root=str(repository), base=base, setup=f"echo {text} > {name}.txt", title=f"makes {name}")
-        for name, text in (("c", "bad"), ("d", "late"))
-    )
-    await give(bus, bad, late)
-    await done(bus, bad.id, late.id)
-    (repository / "late.txt").write_text("bad\n")
-    git(repository, "add", "-A")
-    git(repository, "commit", "-qm", "red")
-
-    def asks(record: TrainRecord) -> bool:
-        return len(record.back) == 2 and all(each.by for each in record.back)
-
-    record = await landed(bus, repository, bad.id, late.id, until=asks)
-    questions = {each.by for each in record.back}
-    async with asyncio.timeout(60):
-        while len(asked := [each for each in await client.approvals(bus) if each.order in questions]) < 2:
-            await asyncio.sleep(0.02)
-    (text,) = [each.text for each in asked if bad.id in each.text]
-    assert "made without an agent" in text and f"treadle fleet diff {bad.id}" in text and "once more as it is" in text
-    assert f"The check, `{CHECK}`, said:\n(nothing)" in text
-    git(repository, "rm", "-q", "late.txt")
-    git(repository, "commit", "-qm", "a person has made the branch green")
-    for question in questions:
-        await client.answer(bus, question, "allow")
-    record = await landed(bus, repository, until=settled)
-    assert record.landed == 1 and (repository / "d.txt").exists() and not (repository / "c.txt").exists()
-    assert [each.order for each in record.left_out] == [bad.id]
-    async with asyncio.timeout(60):
-        while not (await client.get_order(bus, bad.id)).result.get("not_landed"):
-            await asyncio.sleep(0.02)
-    assert await client.approvals(bus) == [], "no one is asked again about what did not change"
-
-
-async def test_an_order_that_says_drop_is_left_out_and_nobody_is_asked(
-    bus: Bus, start_node: Start, repository: Path, tmp_path: Path
-) -> None:
-    await start_node()
-    bad = work(repository, model(tmp_path, *writes("c.txt", "bad\n", turn=1), says("Done.")), on_red="drop")
-    await give(bus, bad)
-    await done(bus, bad.id)
-    record = await landed(bus, repository, bad.id)
-    assert record.landed == 0 and [each.order for each in record.left_out] == [bad.id]
-    async with asyncio.timeout(60):
-        while not (await client.get_order(bus, bad.id)).result.get("not_landed"):
-            await asyncio.sleep(0.02)
 
 
 class Steps:

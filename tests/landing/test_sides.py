@@ -60,22 +60,6 @@ def test_a_helper_starts_from_the_branchs_file_with_both_as_parents_and_no_marke
     assert "+one of the branch" in side.branch and "+one of the order" in side.order
 
 
-@pytest.mark.parametrize(
-    ("text", "took"),
-    [
-        ("one of the branch\n", "the branch's"),
-        ("one of the order\n", "the order's"),
-        ("one of the branch\none of the order\n", "both"),
-        ("something new\n", "neither as it was"),
-    ],
-)
-def test_which_side_a_result_has_is_measured(split: Split, text: str, took: str) -> None:
-    result = split.result(text)
-    assert returned.decisions(split.store, split.tip, split.change, result) == [
-        returned.HunkDecision(path="a.txt", hunk=1, took=took)
-    ]
-
-
 def doubted(split: Split, branch: str, order: str, result: str, also: dict[str, str | None]) -> list[returned.Doubt]:
     """What is doubted of a result for a conflict in a.txt that had `limit = 10` before; `also`: what else it writes."""
     top, git = Path(split.repository.top), split.repository.git
@@ -139,24 +123,8 @@ def test_a_result_that_keeps_both_sides_is_not(split: Split, branch: str, order:
 
 
 def test_where_nothing_conflicts_there_is_nothing_to_decide(split: Split) -> None:
-    assert returned.decisions(split.store, split.base, split.change, split.change) == []
     begun = returned.start(split.store, split.base, split.change)
     assert begun.sides == () and split.read(begun.commit) == split.read(split.change)
-
-
-@pytest.mark.parametrize(
-    ("ours", "theirs", "text", "took"),
-    [
-        (b"", b"b\n", b"", "the branch's"),
-        (b"", b"b\n", b"b\n", "the order's"),
-        (b"a\n", b"", b"a\n", "the branch's"),
-        (b"a\n", b"", b"", "neither as it was"),
-    ],
-)
-def test_a_side_that_removed_something_counts_when_it_is_gone(
-    ours: bytes, theirs: bytes, text: bytes, took: str
-) -> None:
-    assert returned._took(ours, theirs, text) == took
 
 
 def test_a_file_that_one_side_removed_or_that_is_a_submodule_is_as_on_the_branch(tmp_path: Path) -> None:
@@ -190,34 +158,3 @@ def test_a_file_that_one_side_removed_or_that_is_a_submodule_is_as_on_the_branch
     assert {"gone.txt", "kept.txt", "lib"} == set(found) and found["gone.txt"].kind == "modify/delete"
     assert found["gone.txt"].orders == ("first",) and "-one" in found["gone.txt"].branch
     assert "+two" in found["gone.txt"].order and (found["lib"].base, found["lib"].change) == (base, change)
-    took = returned.decisions(store, tip, change, begun.commit)
-    assert "lib" not in {each.path for each in took}
-    assert returned.as_data([returned.HunkDecision(path="a", hunk=1, took="both")]) == [
-        {"path": "a", "hunk": 1, "took": "both"}
-    ]
-
-
-def test_every_hunk_of_a_file_is_decided_for_itself(tmp_path: Path) -> None:
-    repository = make(tmp_path / "r")
-    top = Path(repository.top)
-    lines = [f"{number}\n" for number in range(40)]
-
-    def commit(*edits: tuple[int, str]) -> str:
-        made = [*lines]
-        for number, text in edits:
-            made[number] = text
-        (top / "a.txt").write_text("".join(made))
-        repository.git("commit", "-qam", "x")
-        return repository.commit()
-
-    base = commit()
-    tip = commit((5, "branch\n"), (30, "branch too\n"))
-    repository.git("checkout", "-q", "--detach", base)
-    change = commit((5, "order\n"), (30, "order too\n"))
-    repository.git("checkout", "-q", "--detach", tip)
-    result = commit((5, "order\n"), (30, "branch too\n"))
-    user = UserRepository.at(repository.top)
-    assert user is not None
-    store = Store.make(str(tmp_path / "store"), lenders=user.object_places())
-    found = returned.decisions(store, tip, change, result)
-    assert [(each.hunk, each.took) for each in found] == [(1, "the order's"), (2, "the branch's")]

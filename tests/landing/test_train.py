@@ -138,7 +138,7 @@ async def test_what_a_person_merged_by_hand_is_there_and_not_landed_twice(
     bus: Bus, finished: Finished, repository: Path
 ) -> None:
     one = await finished.order("one", {"new.txt": "x\n"})
-    git(repository, "fetch", "-q", str(finished.clone), "refs/made/one")
+    git(repository, "fetch", "-q", str(finished.clone), "refs/heads/result")
     git(repository, "merge", "-q", "FETCH_HEAD")
     tip = git(repository, "rev-parse", "main")
     record = await run(bus, repository, one)
@@ -320,7 +320,7 @@ async def test_a_tree_that_the_repository_has_already_can_be_landed(
     (repository / "person.txt").write_text("mine\n")
     git(repository, "add", "-A")
     git(repository, "commit", "-qm", "a person's")
-    git(repository, "fetch", "-q", str(finished.clone), "refs/made/one")
+    git(repository, "fetch", "-q", str(finished.clone), "refs/heads/result")
     git(repository, "merge", "-q", "--no-ff", "-m", "tried", "FETCH_HEAD")
     git(repository, "reset", "-q", "--hard", "HEAD~1")
     assert (await run(bus, repository, one)).landed == 1

@@ -62,7 +62,7 @@ def test_a_task_has_one_state_from_its_submission_until_it_has_landed() -> None:
         ({"state": "failed", "why": "no"}, ("failed", "no")),
         ({"result": {"landed": {"commit": "c"}, "merged": "c"}}, ("landed", "")),
         ({"result": {"not_landed": "red"}}, ("left out", "red")),
-        ({"result": {"not_landed": "red", "merged": "c"}}, ("done", "")),
+        ({"result": {"not_landed": "red", "merged": "c"}}, ("landed", "")),
     ):
         assert views.standing_of(order("b", **fields), changes.table(train)) == told
 

@@ -258,9 +258,7 @@ def test_a_fleet_comes_up_on_its_store_with_all_its_orders(at: At) -> None:
     (goal,) = json.loads(kept.typed("treadle goal ls --json"))
     assert goal["state"] == "met" and "rows" in kept.typed(f"treadle goal report {goal['id']}")
     assert "main" in kept.typed("treadle land ls") and "rows" in kept.typed("treadle blame rows.csv:1")
-    assert "5.0" in kept.typed("treadle fleet budget fleet --json") and "rows" in kept.typed(
-        "treadle fleet search rows"
-    )
+    assert "5.0" in kept.typed("treadle fleet budget fleet --json")
     kept.typed("treadle receipt verify --chain")
     code = json.loads((kept.place / "invitation.json").read_text())["code"]
     assert "this machine belongs to the fleet" in kept.typed(f"treadle fleet join {code}", code=1)

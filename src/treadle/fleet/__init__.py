@@ -37,16 +37,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from treadle.fleet.library import ConnectedFleet as ConnectedFleet
     from treadle.fleet.library import OrderRequest as OrderRequest
-    from treadle.fleet.library import answer as answer
-    from treadle.fleet.library import cancel as cancel
     from treadle.fleet.library import connect as connect
-    from treadle.fleet.library import questions as questions
-    from treadle.fleet.library import receipt as receipt
-    from treadle.fleet.library import submit as submit
-    from treadle.fleet.library import wait as wait
-    from treadle.fleet.library import watch as watch
 
-_NAMES = frozenset("ConnectedFleet OrderRequest answer cancel connect questions receipt submit wait watch".split())
+_NAMES = ("ConnectedFleet", "OrderRequest", "connect")
 
 
 def __getattr__(name: str) -> object:

@@ -58,7 +58,6 @@ from treadle.wire.fleet.messages import (
     SetRequest,
     UndrainRequest,
     Wait,
-    WeightRequest,
     Why,
 )
 from treadle.wire.fleet.orders import Spec
@@ -410,11 +409,6 @@ async def set_budget(
     if scope != "fleet" and not scope.startswith(("project:", "agent:")):
         raise ConfigError(f"{scope!r} has no budget", hint="fleet, project:NAME or agent:NAME")
     await _want(bus, BudgetRequest(scope=scope, usd=usd, tokens=tokens, share=share, daily=daily, by=by))
-
-
-async def set_weight(bus: Bus, project: str, weight: float, *, by: str = "") -> None:
-    """Set how many turns a project gets where another gets one."""
-    await _want(bus, WeightRequest(project=project, weight=weight, by=by))
 
 
 async def set_limit(bus: Bus, scope: str, most: int | None, *, by: str = "") -> None:

@@ -1,76 +1,29 @@
 """The fleet for Python programs: submit orders, watch them, answer what they ask, read their receipts.
 
-    given = treadle.fleet.submit(treadle.fleet.OrderRequest(task="fix the test", root=".", verify="make test"))
-    for order in treadle.fleet.watch(given.id):
+async with treadle.fleet.connect() as fleet:
+    given = await fleet.submit("fix the test")
+    async for order in fleet.watch(given.id):
         print(order.state, order.why)
-
-These functions connect for each call, and are for scripts and notebooks. A program with an event loop connects once:
-
-    async with treadle.fleet.connect() as fleet:
-        given = await fleet.submit("fix the test")
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
-from typing import Literal, TypeVar
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing, asynccontextmanager
+from typing import Literal
 
 import msgspec
 
-from treadle.errors import LocalError, NotFound
+from treadle.errors import NotFound
 from treadle.fleet import client, submission
 from treadle.fleet.engine.bus import Bus, Unreachable
 from treadle.fleet.orders import read_order
 from treadle.fleet.submission import Given, completed
-from treadle.io.process.loop import Stepping
 from treadle.wire.fleet import keys
 from treadle.wire.fleet.orders import OrderRequest as OrderRequest
 from treadle.wire.fleet.records import AskRecord, Order, OrderReceipt
 
-# Async connections for scripts and notebooks: one connection for a call, or for as long as something is followed.
-
-C = TypeVar("C")
-T = TypeVar("T")
-Connect = Callable[[], AbstractAsyncContextManager[C]]
-
-
-def call(connect: Connect[C], work: Callable[[C], Awaitable[T]], instead: str) -> T:
-    """Connect, do this and disconnect. `instead` is what a program with an event loop writes."""
-
-    async def connected() -> T:
-        async with connect() as found:
-            return await work(found)
-
-    with _loop(instead) as loop:
-        return loop.run(connected())
-
-
-def each(connect: Connect[C], made: Callable[[C], AsyncGenerator[T]], instead: str) -> Iterator[T]:
-    """Connect and give one after the other."""
-    with _loop(instead) as loop:
-        stack = connect()
-        changes = made(loop.run(stack.__aenter__()))
-        try:
-            while True:
-                yield loop.run(anext(changes))
-        except StopAsyncIteration:
-            return
-        finally:
-            loop.run(changes.aclose())
-            loop.run(stack.__aexit__(None, None, None))
-
-
-def _loop(instead: str) -> Stepping:
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return Stepping()
-    raise LocalError("an event loop runs here already", hint=instead)
-
-
 Decision = Literal["allow", "deny"]
 AGAIN_SECONDS = 0.5
-INSTEAD = "async with treadle.fleet.connect() as fleet: ..."
 
 
 class ConnectedFleet:
@@ -151,45 +104,3 @@ async def connect() -> AsyncIterator[ConnectedFleet]:
     """Connect to this machine's fleet, with the rights that its user has here."""
     async with client.connected() as bus:
         yield ConnectedFleet(bus)
-
-
-# Without async...
-
-
-def submit(order: OrderRequest | str) -> Given:
-    """Submit an order, or a task for the defaults of one. Returns when it is stored."""
-    return _run(lambda fleet: fleet.submit(order))
-
-
-def watch(order: str) -> Iterator[Order]:
-    """Where an order stands now, and then each change until it has ended."""
-    return each(connect, lambda fleet: fleet.watch(order), INSTEAD)
-
-
-def wait(order: str, timeout: float | None = None) -> Order:
-    """Wait until an order has ended. Raises TimedOut after so many seconds."""
-    return _run(lambda fleet: fleet.wait(order, timeout))
-
-
-def questions() -> list[AskRecord]:
-    """What orders ask and no one has answered, the nearest deadline first."""
-    return _run(lambda fleet: fleet.questions())
-
-
-def answer(order: str, decision: Decision, *, text: str = "") -> None:
-    """Answer what an order asks."""
-    _run(lambda fleet: fleet.answer(order, decision, text=text))
-
-
-def cancel(order: str, *, why: str = "") -> None:
-    """End an order, with all that it has started."""
-    _run(lambda fleet: fleet.cancel(order, why=why))
-
-
-def receipt(order: str) -> OrderReceipt:
-    """The receipt of an order that has ended. Raises NotFound while it has not."""
-    return _run(lambda fleet: fleet.receipt(order))
-
-
-def _run(work: Callable[[ConnectedFleet], Awaitable[T]]) -> T:
-    return call(connect, work, INSTEAD)

@@ -144,7 +144,7 @@ async def bundle_of(bus: Bus, order: Order, user: UserRepository) -> tuple[bytes
     try:
         if not name:
             raise NotFound(f"the order {order.id} has left no bundle")
-        return await streams.get(bus, name), trees.bundled(order.result)
+        return await streams.get(bus, name), trees.RESULT
     except NotFound:  # results are not kept for ever, but the branch may still be here
         branch = f"refs/heads/{trees.branch_name(order.id)}"
         without = f"^{order.result.get('base', '')}"

@@ -30,27 +30,10 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from treadle.goals.library import ConnectedGoals as ConnectedGoals
     from treadle.goals.library import GoalBudget as GoalBudget
-    from treadle.goals.library import begin as begin
-    from treadle.goals.library import change as change
     from treadle.goals.library import connect as connect
-    from treadle.goals.library import explain as explain
-    from treadle.goals.library import ls as ls
-    from treadle.goals.library import markdown as markdown
-    from treadle.goals.library import pause as pause
-    from treadle.goals.library import plan as plan
     from treadle.goals.library import read_plan as read_plan
-    from treadle.goals.library import resume as resume
-    from treadle.goals.library import retry as retry
-    from treadle.goals.library import say as say
-    from treadle.goals.library import show as show
-    from treadle.goals.library import stop as stop
-    from treadle.goals.library import wait as wait
-    from treadle.goals.library import watch as watch
 
-_NAMES = frozenset(
-    "ConnectedGoals GoalBudget begin change connect explain ls markdown pause plan read_plan resume retry say show stop"
-    " wait watch".split()
-)
+_NAMES = ("ConnectedGoals", "GoalBudget", "connect", "read_plan")
 
 
 def __getattr__(name: str) -> object:

@@ -10,7 +10,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from treadle.coordination.briefs import WaveTask, lay_out, section
+from treadle.coordination.briefs import WaveTask, lay_out
 from treadle.coordination.ledger import Blackboard
 from treadle.coordination.planning import Planning
 from treadle.fleet import client
@@ -19,10 +19,9 @@ from treadle.fleet.orders import PERSON
 from treadle.goals import deciding
 from treadle.goals.deciding import GoalSeen, role_of
 from treadle.goals.waves import waves
-from treadle.sessions.tokens import estimate
 from treadle.wire.fleet.orders import OrderLimits, OrderPolicy, Spec
-from treadle.wire.goal.plan import GoalPlan, PlannedOrder, to_toml
-from treadle.wire.goal.records import BriefSize, GoalRecord, GoalStep
+from treadle.wire.goal.plan import GoalPlan, PlannedOrder
+from treadle.wire.goal.records import GoalRecord, GoalStep
 from treadle.wire.goal.verdicts import TOOL
 
 # The budget of a goal, as the fleet holds its orders to it.
@@ -99,16 +98,6 @@ def parts(root: str, plan: GoalPlan, planned: PlannedOrder) -> tuple[str, str]:
     tasks = [WaveTask(order.id, order.task, ",".join(order.symbols)) for order in orders]
     laid = lay_out(Planning(project=root), tasks, plan.invariants)
     return f"{laid.shared}GOAL: {plan.goal}\n\n", laid.own[planned.id]
-
-
-def size(record: GoalRecord, plan: GoalPlan, name: str, task: str) -> BriefSize:
-    """What the brief comes to, and what restating the plan and its invariants would."""
-    planned = next(each for each in plan.order if each.id == name)
-    shared, _ = parts(record.root, plan, planned)
-    rules = section(record.root, plan.invariants) if plan.invariants else ""
-    whole = estimate(to_toml(plan)) + (estimate(rules) if rules else 0)
-    own = estimate(task[len(shared) :])
-    return BriefSize(shared=estimate(shared), own=own, restated=whole + own)
 
 
 def limits(record: GoalRecord, plan: GoalPlan, weight: str, seen: GoalSeen, seconds: float) -> OrderLimits:

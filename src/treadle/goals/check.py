@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 import msgspec
 
 from treadle import agents
-from treadle.coordination.briefs import WaveTask, invariants_fault, lay_out, section
+from treadle.coordination.briefs import WaveTask, invariants_fault, lay_out
 from treadle.coordination.ledger import Symbols
 from treadle.coordination.planning import Planning
 from treadle.errors import TreadleError
@@ -25,9 +25,6 @@ from treadle.workspace import checkouts
 
 CAPSULE_TOKENS = 200
 """What the capsule of a finished order comes to at most: its title, eight paths and 400 characters of its answer."""
-CACHED = 0.1
-"""The price of a prompt's beginning that the provider has just seen, as a share of the full one."""
-
 
 NO_AGENTS = ("person", "none", "null")
 """What a role may be besides an agent: a person; for the judge `none`, which is `done` alone; `null` for trials."""
@@ -44,13 +41,6 @@ class BriefEstimate(msgspec.Struct, frozen=True, kw_only=True):
     """At most so many for the orders that it builds on, which have left no capsules yet."""
 
 
-class BriefCost(msgspec.Struct, frozen=True, kw_only=True):
-    """What all briefs of the plan come to, in tokens: at full price, and where beginnings are cached."""
-
-    uncached: int
-    cached: int
-
-
 class PlanCheck(msgspec.Struct, frozen=True, kw_only=True):
     plan: GoalPlan | None
     mistakes: tuple[Mistake, ...] = ()
@@ -59,10 +49,6 @@ class PlanCheck(msgspec.Struct, frozen=True, kw_only=True):
     waves: tuple[PlanWave, ...] = ()
     overlaps: tuple[ClaimOverlap, ...] = ()
     briefs: tuple[BriefEstimate, ...] = ()
-    delta: BriefCost | None = None
-    """The briefs as they will be."""
-    restated: BriefCost | None = None
-    """The same information by restating: the plan and its invariants in full for every order."""
 
 
 def check(text: str, project: str, *, budget_required: bool = True) -> PlanCheck:
@@ -74,16 +60,12 @@ def check(text: str, project: str, *, budget_required: bool = True) -> PlanCheck
     if plan is None or mistakes:
         return PlanCheck(plan=plan, mistakes=tuple(mistakes))
     found, overlaps = waves(plan)
-    briefs = {wave.number: _briefs(plan, wave, project) for wave in found}
-    whole = estimate(text) + (estimate(section(project, plan.invariants)) if plan.invariants else 0)
     return PlanCheck(
         plan=plan,
         notes=tuple(sorted(_placed(lines, _doubtful(plan)))),
         waves=tuple(found),
         overlaps=tuple(overlaps),
-        briefs=tuple(each for wave in briefs.values() for each in wave),
-        delta=_cost([[(each.shared, each.own + each.capsules) for each in wave] for wave in briefs.values()]),
-        restated=_cost([[(whole, each.own + each.capsules) for each in wave] for wave in briefs.values()]),
+        briefs=tuple(each for wave in found for each in _briefs(plan, wave, project)),
     )
 
 
@@ -163,16 +145,6 @@ def before(plan: GoalPlan, name: str) -> set[str]:
             found.add(one)
             waiting += after[one]
     return found
-
-
-def _cost(waves_of_briefs: list[list[tuple[int, int]]]) -> BriefCost:
-    """From the beginning and the rest of each brief, by wave. A cache holds for minutes, so each wave pays once."""
-    uncached = cached = 0.0
-    for briefs in waves_of_briefs:
-        for number, (shared, own) in enumerate(briefs):
-            uncached += shared + own
-            cached += shared * (CACHED if number else 1.0) + own
-    return BriefCost(uncached=round(uncached), cached=round(cached))
 
 
 # `goal check --run`: a plan's commands tried on the branch as it is, each in a fresh directory, confined.

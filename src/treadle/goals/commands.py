@@ -1,5 +1,4 @@
-"""What people ask of goals: begin, look, explain, pause, go on, stop, try again, say; what the rest will take; and the
-report. For commands and programs.
+"""What people ask of goals, for commands and programs: begin, look, explain, pause, go on, stop, try again, report.
 
 async with connected() as bus:
     goal, _ = await begin(bus, open("goal.toml").read(), "/src/shop")
@@ -9,12 +8,8 @@ async with connected() as bus:
 import asyncio
 import contextlib
 import hashlib
-import html
-import math
-import re
-import statistics
 import time
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 
 import msgspec
 from msgspec.structs import replace
@@ -38,7 +33,7 @@ from treadle.landing import train as trains
 from treadle.landing.sending import call_off
 from treadle.wire.fleet import keys
 from treadle.wire.fleet.records import Used
-from treadle.wire.goal.plan import ROLES, GoalPlan, Size
+from treadle.wire.goal.plan import ROLES, GoalPlan
 from treadle.wire.goal.records import (
     OVER,
     AnyGoalEvent,
@@ -54,48 +49,9 @@ from treadle.wire.goal.records import (
 from treadle.workspace import branch_moves, checkouts, remotes
 from treadle.workspace.user_repository import UserRepository
 
-# What the rest of a goal will take, from what orders of each size took here before. Pure.
-
-
-class Forecast(msgspec.Struct, frozen=True, kw_only=True):
-    tokens: int
-    spread: int | None
-    """One standard deviation; None when too little was seen to say."""
-    seen: int
-    """From how many orders."""
-
-
-def sizes(goals: Iterable[tuple[GoalRecord, GoalPlan]]) -> dict[Size, list[int]]:
-    """The tokens that each finished order took, by its size."""
-    found: dict[Size, list[int]] = {"s": [], "m": [], "l": []}
-    for record, plan in goals:
-        for order in plan.order:
-            step = record.steps.get(order.id)
-            if step is not None and step.state in OVER and step.used.tokens:
-                found[order.size].append(step.used.tokens)
-    return found
-
-
-def forecast(record: GoalRecord, plan: GoalPlan, seen: Mapping[Size, list[int]]) -> Forecast | None:
-    """For the orders that are not over; None where nothing of their sizes was ever measured."""
-    left = [order.size for order in plan.order if record.steps[order.id].state not in OVER]
-    if any(not seen[size] for size in left):
-        return None
-    tokens = sum(statistics.fmean(seen[size]) for size in left)
-    known = all(len(seen[size]) > 1 for size in left)
-    spread = math.sqrt(sum(statistics.variance(seen[size]) for size in left)) if known else None
-    return Forecast(
-        tokens=round(tokens), spread=None if spread is None else round(spread), seen=sum(map(len, seen.values()))
-    )
-
-
 # What became of a goal, for people: what was asked, what landed, by whom, for how much, and what was dropped and why.
 #
-# Pure: Markdown from the record, and the same as a page. Briefs are counted as they were given; what restating would
-# have taken is the plan and its invariants in full for every order.
-
-CACHED = 0.1
-"""The price of a prompt's beginning that the provider has just seen, as a share of the full one."""
+# Pure: Markdown from the record.
 
 
 def markdown(
@@ -151,21 +107,6 @@ def _cost(record: GoalRecord) -> Iterator[str]:
         total = total.plus(used)
         yield _used_row(role, used)
     yield _used_row("together", total)
-    briefs = [step.brief for step in record.steps.values() if step.brief is not None]
-    if briefs:
-        given = sum(each.shared + each.own for each in briefs)
-        cheap = (
-            briefs[0].shared
-            + round(CACHED * sum(each.shared for each in briefs[1:]))
-            + sum(each.own for each in briefs)
-        )
-        restated = sum(each.restated for each in briefs)
-        plans = [each.restated - each.own for each in briefs]
-        again = plans[0] + round(CACHED * sum(plans[1:])) + sum(each.own for each in briefs)
-        count = f"{len(briefs)} brief{'s' if len(briefs) > 1 else ''}"
-        yield f"\n{count} took {given} tokens (estimated from what was sent);"
-        yield f"restating the plan to each would have taken {restated}."
-        yield f"Where beginnings are cached at a tenth of the price: {cheap} against {again}."
 
 
 def _used_row(role: str, used: Used) -> str:
@@ -188,46 +129,7 @@ def _cell(text: str) -> str:
     return " ".join(text.split()).replace("|", "\\|")
 
 
-def page(text: str, title: str) -> str:
-    """The same report as an HTML page of its own, without scripts."""
-    style = "body{font:16px/1.5 system-ui;max-width:60rem;margin:2rem auto}td,th{padding:.2rem .6rem;text-align:left}"
-    body = "\n".join(_html(text.splitlines()))
-    return (
-        f'<!doctype html>\n<html lang="en"><meta charset="utf-8"><title>{html.escape(title)}</title>'
-        f"<style>{style}</style>\n{body}\n</html>\n"
-    )
-
-
-def _html(lines: Sequence[str]) -> Iterator[str]:
-    inside = ""
-    for line in lines:
-        kind = "table" if line.startswith("|") else "ul" if line.startswith("- ") else ""
-        if kind != inside:
-            yield f"{f'</{inside}>' if inside else ''}{f'<{kind}>' if kind else ''}"
-            inside = kind
-        if kind == "table":
-            if not set(line) <= set("|-"):
-                cells = re.split(r"(?<!\\)\|", line.strip("|"))
-                yield "<tr>" + "".join(f"<td>{_inline(cell.strip())}</td>" for cell in cells) + "</tr>"
-        elif kind == "ul":
-            yield f"<li>{_inline(line[2:])}</li>"
-        elif line.startswith("#"):
-            level = len(line) - len(line.lstrip("#"))
-            yield f"<h{level}>{_inline(line[level:].strip())}</h{level}>"
-        elif line.strip():
-            yield f"<p>{_inline(line)}</p>"
-    if inside:
-        yield f"</{inside}>"
-
-
-def _inline(text: str) -> str:
-    safe = html.escape(text.replace("\\|", "|"))
-    return re.sub(r"`([^`]+)`", r"<code>\1</code>", re.sub(r"\*\*([^*]+)\*\*", r"<b>\1</b>", safe))
-
-
 GIVEN_SECONDS = 5.0
-LOOKED_AT = 50
-"""How many goals a forecast looks at, the latest first."""
 
 
 async def begin(
@@ -382,13 +284,6 @@ async def report(bus: Bus, name: str) -> GoalReport:
                 receipts[order] = receipt.sha256
     history = tuple(await store.history(bus, record.id))
     return GoalReport(goal=record, plan=plan, agents=agents, receipts=receipts, history=history)
-
-
-async def expected(bus: Bus, record: GoalRecord, plan: GoalPlan) -> Forecast | None:
-    """What the rest will take, from what orders of these sizes took in this fleet's goals."""
-    known = [each for each in (await store.goals(bus)).values() if each.placed][:LOOKED_AT]
-    plans = [(each, await store.get_plan(bus, each.id, each.plan)) for each in known]
-    return forecast(record, plan, sizes(plans))
 
 
 # Steering...

@@ -62,7 +62,6 @@ from treadle.wire.goal.records import (
     QuestionPut,
     ReviewGiven,
     RoundBegun,
-    StepBriefed,
 )
 from treadle.wire.goal.verdicts import JudgeVerdict, ReviewVerdict
 from treadle.workspace import branch_moves, checkouts
@@ -311,9 +310,6 @@ class GoalDrive(Drive):
         answers = [each for each in planned.after if record.steps[each].state == "answered"]
         found = {each: await last_words(self.bus, record.steps[each].order) for each in answers}
         spec = await asyncio.to_thread(briefing.work, record, plan, name, base, seen, found)
-        size = await asyncio.to_thread(briefing.size, record, plan, name, spec.task)
-        if step.brief != size:  # before the order is placed: afterwards this move is not decided on again
-            await store.write(self.bus, record, revision, [StepBriefed(at=time.time(), step=name, brief=size)])
         await client.submit(self.bus, [spec])
 
     async def _submit_review(self, record: GoalRecord, plan: GoalPlan, name: str, seen: GoalSeen) -> None:

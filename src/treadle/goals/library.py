@@ -1,24 +1,18 @@
 """Goals for Python programs: begin a plan, watch it, steer it, read its report.
 
-    goal = treadle.goals.begin(Path("goal.toml").read_text(), ".")
-    for record in treadle.goals.watch(goal.id):
-        print(record.state, {name: step.state for name, step in record.steps.items()})
-
-These functions connect for each call, and are for scripts and notebooks. A program with an event loop connects once:
-
     async with treadle.goals.connect() as goals:
-        goal = await goals.begin(text, ".")
+        goal = await goals.begin(Path("goal.toml").read_text(), ".")
+        async for record in goals.watch(goal.id):
+            print(record.state, {name: step.state for name, step in record.steps.items()})
 
-What a goal asks is asked as an order asks: `treadle.fleet.questions` and `treadle.fleet.answer`.
+What a goal asks is asked as an order asks: `questions` and `answer` of `treadle.fleet.connect()`.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from typing import TypeVar
 
 from treadle.errors import TimedOut
-from treadle.fleet import library
 from treadle.fleet.engine.bus import Bus, Unreachable
 from treadle.fleet.library import AGAIN_SECONDS
 from treadle.goals import commands, planner, store
@@ -27,9 +21,6 @@ from treadle.goals.planner import Planned
 from treadle.goals.views import GoalView, view
 from treadle.wire.goal.plan import GoalBudget as GoalBudget
 from treadle.wire.goal.records import GoalRecord
-
-T = TypeVar("T")
-INSTEAD = "async with treadle.goals.connect() as goals: ..."
 
 
 class ConnectedGoals:
@@ -119,83 +110,6 @@ async def connect() -> AsyncIterator[ConnectedGoals]:
         yield ConnectedGoals(bus)
 
 
-# Without async...
-
-
 def read_plan(text: str, root: str, *, no_budget: bool = False) -> PlanCheck:
     """What a plan will do in a repository: waves, briefs, tokens, and its mistakes. Needs no fleet."""
     return check(text, root, budget_required=not no_budget)
-
-
-def plan(goal: str, root: str, *, agent: str = "", model: str = "", budget: GoalBudget | None = None) -> Planned:
-    """Have an agent plan a goal; `text` is the plan as `goal.toml`."""
-    return _run(lambda goals: goals.plan(goal, root, agent=agent, model=model, budget=budget))
-
-
-def begin(text: str, root: str, *, no_budget: bool = False) -> GoalRecord:
-    """Begin the plan in `text` (as `goal.toml`) in a repository."""
-    return _run(lambda goals: goals.begin(text, root, no_budget=no_budget))
-
-
-def ls() -> list[GoalRecord]:
-    """All goals, the latest first."""
-    return _run(lambda goals: goals.ls())
-
-
-def show(goal: str) -> GoalView:
-    """One goal with its waves."""
-    return _run(lambda goals: goals.show(goal))
-
-
-def watch(goal: str) -> Iterator[GoalRecord]:
-    """Where a goal stands now, and then each change until it is over."""
-    return library.each(connect, lambda goals: goals.watch(goal), INSTEAD)
-
-
-def wait(goal: str, timeout: float | None = None) -> GoalRecord:
-    """Wait until a goal is over. Raises TimedOut after so many seconds."""
-    return _run(lambda goals: goals.wait(goal, timeout))
-
-
-def explain(goal: str) -> Mapping[str, str]:
-    """What each order waits for or does; under the empty name, the goal itself."""
-    return _run(lambda goals: goals.explain(goal))
-
-
-def markdown(goal: str) -> str:
-    """The report of a goal."""
-    return _run(lambda goals: goals.markdown(goal))
-
-
-def change(goal: str, text: str) -> GoalRecord:
-    """Replace the plan of a goal."""
-    return _run(lambda goals: goals.change(goal, text))
-
-
-def pause(goal: str, *, why: str = "", now: bool = False) -> GoalRecord:
-    """Place nothing more; with `now` hold what runs too."""
-    return _run(lambda goals: goals.pause(goal, why=why, now=now))
-
-
-def resume(goal: str) -> GoalRecord:
-    """Go on after a pause."""
-    return _run(lambda goals: goals.resume(goal))
-
-
-def stop(goal: str, *, why: str = "") -> GoalRecord:
-    """End a goal. What has landed stays."""
-    return _run(lambda goals: goals.stop(goal, why=why))
-
-
-def retry(goal: str, order: str) -> GoalRecord:
-    """Try an order of the plan again that was dropped."""
-    return _run(lambda goals: goals.retry(goal, order))
-
-
-def say(goal: str, text: str) -> Mapping[str, str]:
-    """Tell all agents of a goal."""
-    return _run(lambda goals: goals.say(goal, text))
-
-
-def _run(work: Callable[[ConnectedGoals], Awaitable[T]]) -> T:
-    return library.call(connect, work, INSTEAD)

@@ -1,13 +1,11 @@
 """A plan written by agents: orders of the fleet that read the repository, cannot write, and answer with the plan.
 
 A planner gives its plan by a tool that checks it; what only the repository can tell is checked afterwards like a
-person's plan, and mistakes go back to the planner in its session, twice. For a goal that is too large for one it gives
-parts: each is planned by another, all at once, and their plans become one. A plan for a text from outside names it as
+person's plan, and mistakes go back to the planner in its session, twice. A plan for a text from outside names it as
 its source, so a person always agrees before it runs.
 """
 
 import asyncio
-import contextlib
 import re
 import time
 from collections.abc import Mapping, Sequence
@@ -25,8 +23,8 @@ from treadle.goals.observation import answer_of
 from treadle.landing.forge.branch import forge_of
 from treadle.wire.fleet.orders import Spec
 from treadle.wire.fleet.records import Used
-from treadle.wire.goal.plan import FORMAT, GoalBudget, GoalPlan, PlannedOrder, to_toml
-from treadle.wire.goal.verdicts import PlanDraft, PlanPart
+from treadle.wire.goal.plan import FORMAT, GoalBudget, GoalPlan, to_toml
+from treadle.wire.goal.verdicts import PlanDraft
 from treadle.workspace import branch_moves, checkouts
 from treadle.workspace.remotes import Remote
 
@@ -37,7 +35,7 @@ the repository in your working directory first.
 The goal:
 {goal}
 
-{part}Split it into orders, each small enough for one agent, testable by itself, and touching as few files as possible:
+Split it into orders, each small enough for one agent, testable by itself, and touching as few files as possible:
 orders whose claims do not overlap are worked on at the same time. Each order has
 - id: short, a-z, 0-9 and -
 - task: what to do, in words that are enough for an agent that knows nothing of this plan
@@ -46,21 +44,12 @@ orders whose claims do not overlap are worked on at the same time. Each order ha
 - accept: commands that fail now and pass when it is done, such as one new test file; the order writes that test
 - size: s, m or l
 - land: false for research whose result is only its answer
-For the whole: done is one command that proves {whole} on the branch, verify a quick command that must pass after every
+For the whole: done is one command that proves the goal on the branch, verify a quick command that must pass after every
 change and passes now, invariants optionally FILE or FILE#heading with rules that every agent must know.
-{parts}
+
 {answer}
 {{"done": "COMMAND", "verify": "COMMAND", "invariants": "", "orders": [{{"id": "...", "task": "...", "after": [],
 "claims": [], "accept": [], "size": "m", "land": true}}]}}
-"""
-PARTS = """
-Only for a goal that needs more than about fifteen orders, give 2 to 20 parts and no orders; another planner plans each:
-"parts": [{"id": "short-name", "goal": "what this part is, in words that are enough by themselves", "after": []}]
-Parts are split by what can be tested apart and touch different files; after names parts that must have landed before.
-"""
-PART = """Other planners plan the other parts at the same time. Plan only the part {id}: {goal}
-The parts: {parts}
-
 """
 
 
@@ -70,9 +59,7 @@ class Planned(msgspec.Struct, frozen=True, kw_only=True):
     order: str
     used: Used
     tries: int
-    """How many plans of the first planner it took."""
-    parts: tuple[str, ...] = ()
-    """The orders that planned its parts."""
+    """How many plans it took."""
 
 
 async def plan(
@@ -90,68 +77,13 @@ async def plan(
     without mistakes in three tries."""
     planning = await GoalPlanning.of(bus, goal, root, agent or default_agent(), model, budget, source)
     planning.fallback = tuple(fallback)
-    first = await planning.planner("")
-    draft = await first.drafted()
-    while draft.parts:
-        drafts = await _apart(planning, draft.parts)
-        merged = replace(draft, parts=(), orders=merged_orders(draft.parts, drafts))
-        if not (problems := await planning.problems(merged)):
-            break
-        draft = await first.again(problems)
-    else:
-        merged = draft
-    return Planned(
-        text=planning.text(merged),
-        order=first.order,
-        used=planning.used,
-        tries=first.tries,
-        parts=tuple(planning.parts),
-    )
-
-
-async def _apart(planning: "GoalPlanning", parts: Sequence[PlanPart]) -> dict[str, PlanDraft]:
-    """The plan of each part, made at the same time by a planner of its own."""
-    listed = "; ".join(f"{each.id}: {each.goal.strip().splitlines()[0]}" for each in parts)
-
-    async def one(part: PlanPart) -> PlanDraft:
-        prompt = PART.format(id=part.id, goal=part.goal.strip(), parts=listed)
-        planners.append(made := await planning.planner(prompt, part.id))
-        return await made.drafted()
-
-    planners: list[Planner] = []
-    try:
-        async with asyncio.TaskGroup() as group:
-            tasks = {part.id: group.create_task(one(part)) for part in parts}
-    except* LocalError as failed:
-        for each in planners:
-            with contextlib.suppress(LocalError):  # it has ended
-                await client.cancel(planning.bus, each.order, why="another part could not be planned")
-        raise failed.exceptions[0] from None
-    planning.parts += [each.order for each in planners]
-    return {name: task.result() for name, task in tasks.items()}
-
-
-def merged_orders(parts: Sequence[PlanPart], drafts: Mapping[str, PlanDraft]) -> tuple[PlannedOrder, ...]:
-    """The orders of all parts as those of one plan. What a part comes after has landed, all of it, before its first
-    orders start; ids have the part's name in front, because two planners may choose the same."""
-    last = {}
-    for name, draft in drafts.items():
-        needed = {other for order in draft.orders for other in order.after}
-        last[name] = [f"{name}-{order.id}" for order in draft.orders if order.id not in needed]
-    return tuple(
-        replace(
-            order,
-            id=f"{part.id}-{order.id}",
-            after=tuple(f"{part.id}-{other}" for other in order.after)
-            or tuple(other for name in part.after for other in last[name]),
-        )
-        for part in parts
-        for order in drafts[part.id].orders
-    )
+    planner = await planning.planner()
+    draft = await planner.drafted()
+    return Planned(text=planning.text(draft), order=planner.order, used=planning.used, tries=planner.tries)
 
 
 class GoalPlanning:
-    """What all planners of one goal have in common."""
+    """The goal that is planned, and where."""
 
     def __init__(self, bus: Bus, goal: str, top: str, ref: str, base: str, agent: tuple[str, str]) -> None:
         self.bus, self.goal, self.top, self.ref, self.base, self.agent = bus, goal.strip(), top, ref, base, agent
@@ -159,7 +91,6 @@ class GoalPlanning:
         self.source = ""
         self.fallback: tuple[str, ...] = ()
         self.used = Used()
-        self.parts: list[str] = []
 
     @classmethod
     async def of(
@@ -171,13 +102,12 @@ class GoalPlanning:
         made.budget, made.source = budget, source
         return made
 
-    async def planner(self, part: str, name: str = "") -> "Planner":
-        """Give a planner its order: of the whole, or of a part."""
-        whole, parts = ("this part", "") if part else ("the goal", PARTS)
+    async def planner(self) -> "Planner":
+        """Give a planner its order."""
         spec = Spec(
             id=new_id(),
-            title=f"plan{f' {name}' if name else ''}: {self.goal.splitlines()[0][:80]}",
-            task=TASK.format(goal=self.goal, part=part, whole=whole, parts=parts, answer=ANSWER),
+            title=f"plan: {self.goal.splitlines()[0][:80]}",
+            task=TASK.format(goal=self.goal, answer=ANSWER),
             root=self.top,
             base=self.base,
             by=client.me(),
@@ -186,7 +116,7 @@ class GoalPlanning:
             **looking(*self.agent, self.fallback),
         )
         await client.submit(self.bus, [spec])
-        return Planner(self, spec.id, apart=bool(part))
+        return Planner(self, spec.id)
 
     async def problems(self, draft: PlanDraft) -> str:
         """What is wrong with a plan in this repository; empty when it can be used."""
@@ -213,12 +143,12 @@ class GoalPlanning:
 class Planner:
     """One planner: the order that plans, and those that continue it."""
 
-    def __init__(self, planning: GoalPlanning, order: str, *, apart: bool) -> None:
-        self.planning, self.order, self.apart = planning, order, apart
+    def __init__(self, planning: GoalPlanning, order: str) -> None:
+        self.planning, self.order = planning, order
         self.tries = 1
 
     async def drafted(self) -> PlanDraft:
-        """A plan without mistakes, or parts of one."""
+        """A plan without mistakes."""
         while True:
             order = await client.wait(self.planning.bus, self.order)
             self.planning.used = self.planning.used.plus(order.used)
@@ -227,18 +157,12 @@ class Planner:
                 raise LocalError(why, hint=f"`treadle fleet show {self.order}`")
             try:
                 draft = await answer_of(self.planning.bus, self.order, PlanDraft)
-                problems = "this is a part: give orders, no parts" if draft.parts and self.apart else ""
-                problems = problems or ("" if draft.parts else await self.planning.problems(draft))
+                problems = await self.planning.problems(draft)
             except RemoteProtocolError as error:
                 problems = str(error)
             if not problems:
                 return draft
             await self._send_back(problems)
-
-    async def again(self, problems: str) -> PlanDraft:
-        """Another plan, because this one had these problems once its parts were put together."""
-        await self._send_back(f"with the plans of all parts in it:\n{problems}")
-        return await self.drafted()
 
     async def _send_back(self, problems: str) -> None:
         if self.tries == TRIES:

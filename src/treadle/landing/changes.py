@@ -9,6 +9,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
+from treadle.wire.fleet.records import Order
 from treadle.wire.fleet.train import Car, LeftOut, QueuedChange, ReturnedChange, TrainRecord
 
 ChangeState: TypeAlias = Literal[
@@ -115,3 +116,13 @@ def _queued(queued: QueuedChange, car: Car | None, landing: bool) -> TrainChange
     return TrainChange(
         order=queued.first or queued.order, now=queued.order, state=state, at=queued.at, title=queued.title
     )
+
+
+def settled(order: Order) -> tuple[ChangeState | None, str]:
+    """Where the work of an order is that is in no train any more, by its notes, and why; None if nothing has become of
+    it yet."""
+    if merged := order.result.get("merged"):
+        return "landed", f"its work is on a branch already, as {str(merged)[:12]}"
+    if why := order.result.get("not_landed"):
+        return "left out", str(why)
+    return None, ""

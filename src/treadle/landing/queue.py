@@ -1,5 +1,4 @@
-"""What a train does next, what becomes of its record, and which tests a check's output names. Pure: no clock, no git,
-no engine.
+"""What a train does next and what becomes of its record. Pure: no clock, no git, no engine.
 
 Cars stand in a row, each built on the one before it and the first on the branch's tip; all are checked at once. When
 the first is green it lands, and the next one, whose commit already contains it, is first: its verdict still holds. Only
@@ -26,25 +25,6 @@ from treadle.verification.evidence import reaches
 from treadle.wire.fleet.orders import Require
 from treadle.wire.fleet.records import Note
 from treadle.wire.fleet.train import Car, LandingIntent, LeftOut, QueuedChange, TrainRecord
-
-# Which tests a check's output says have failed, so that flaky ones can be counted by name. Pure.
-
-MOST = 20
-_FAILED = (
-    re.compile(r"^FAILED (\S+::\S+)", re.M),  # pytest
-    re.compile(r"^(?:FAIL|ERROR): (\S+ \([\w.]+\))", re.M),  # unittest
-    re.compile(r"^\s*--- FAIL: (\S+)", re.M),  # go
-    re.compile(r"^test (\S+) \.\.\. FAILED$", re.M),  # cargo
-    re.compile(r"^\s*(?:✕|✗|×) (.+?)(?: \(\d+ ?m?s\))?$", re.M),  # jest, mocha, vitest
-    re.compile(r"^not ok \d+ -? ?(.+)$", re.M),  # TAP
-)
-
-
-def failed_tests(output: str) -> tuple[str, ...]:
-    """The names of the tests that failed; empty where no known form of output names one."""
-    found = dict.fromkeys(match for pattern in _FAILED for match in pattern.findall(output))
-    return tuple(found)[:MOST]
-
 
 CAR_MAX = 16
 REDS_IN_A_CAR = 0.35
@@ -276,8 +256,8 @@ def judged(train: TrainRecord, commit: str, green: bool, now: float, output: str
             car, verdict="green" if green else "red", reds=car.reds + (not green), output="" if green else output
         )
 
-    passed = [car for car in (*train.row, *train.apart) if green and car.commit == commit and car.reds > 0]
-    train = _counted_flaky(train, passed)
+    flaky = sum(green and car.commit == commit and car.reds > 0 for car in (*train.row, *train.apart))
+    train = replace(train, flaky=train.flaky + flaky)
     train = replace(train, row=tuple(map(marked, train.row)), apart=tuple(map(marked, train.apart)))
     return settled(train, now)
 
@@ -288,17 +268,6 @@ def shows_too_little(train: TrainRecord, car: Car, why: str, word: str, now: flo
         return judged(train, car.commit, False, now, why)
     out = LeftOut(order=car.orders[0], kind="evidence", why=why, at=now, word=word)
     return left_out(replace(train, checks=train.checks + 1), out)
-
-
-def _counted_flaky(train: TrainRecord, passed: Iterable[Car]) -> TrainRecord:
-    """These cars failed once and have passed now."""
-    counts = dict(train.flaky_tests)
-    for car in passed:
-        train = replace(train, flaky=train.flaky + 1)
-        for name in failed_tests(car.output):
-            if name in counts or len(counts) < REMEMBERED:
-                counts[name] = counts.get(name, 0) + 1
-    return replace(train, flaky_tests=counts)
 
 
 def settled(train: TrainRecord, now: float) -> TrainRecord:

@@ -56,14 +56,6 @@ class HelpStart(msgspec.Struct, frozen=True, kw_only=True):
     """The orders that landed since."""
 
 
-class HunkDecision(msgspec.Struct, frozen=True, kw_only=True):
-    """Which side of a conflict a result has: measured, not claimed."""
-
-    path: str
-    hunk: int
-    took: str
-
-
 def start(store: Store, tip: str, change: str) -> HelpStart:
     """A commit with the branch and the change as parents. Where they conflict, its files are as on the branch."""
     branch_merges.set_attributes(store, tip)
@@ -123,36 +115,6 @@ def _orders(store: Store, since: str, tip: str, *paths: str) -> tuple[str, ...]:
     words = ["log", "--first-parent", "--reverse", "--format=%(trailers:key=Order,valueonly,separator=%x20)"]
     done = store.git(*words, f"{since}..{tip}", "--", *paths, lent=True, env=LITERAL, check=False)
     return tuple(dict.fromkeys(done.stdout.decode("utf-8", "replace").split()))
-
-
-def decisions(store: Store, tip: str, change: str, result: str) -> list[HunkDecision]:
-    """For each hunk of the conflict between the branch and a change: which side the result has."""
-    merged = store.merge(tip, change)
-    if not merged.conflicts:
-        return []
-    _, marked = store.borrow_tree(merged.tree)
-    _, made = store.borrow_tree(result)
-    found = []
-    for path in merged.conflicts:
-        entry, now = marked.get(path), made.get(path)
-        if entry is None or entry.mode == GITLINK or now is not None and now.mode == GITLINK:
-            continue
-        text = store.blobs([now.blob])[now.blob] if now is not None else b""
-        hunks = _HUNK.findall(store.blobs([entry.blob])[entry.blob][:BIG])
-        found += [
-            HunkDecision(path=path, hunk=number, took=_took(ours, theirs, text))
-            for number, (ours, theirs) in enumerate(hunks, 1)
-        ]
-    return found
-
-
-def _took(ours: bytes, theirs: bytes, text: bytes) -> str:
-    has = [bool(side.strip()) and side in text for side in (ours, theirs)]
-    if all(has):
-        return "both"
-    if has[0] or not any(has) and not ours.strip() and theirs not in text:
-        return "the branch's"
-    return "the order's" if has[1] else "neither as it was"
 
 
 class Doubt(msgspec.Struct, frozen=True, kw_only=True):
@@ -227,10 +189,6 @@ def for_person_about(result: str, entry: ReturnedChange, branch: str, found: Seq
             "Allow: it lands like this, once it has passed the check. Deny: it is left out; its work is kept.",
         ]
     )
-
-
-def as_data(found: Sequence[HunkDecision]) -> list[dict[str, object]]:
-    return [msgspec.to_builtins(each) for each in found]
 
 
 Helper: TypeAlias = Literal["author", "reconciler", "person"]

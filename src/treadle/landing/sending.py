@@ -178,8 +178,6 @@ class SendingBack:
             why = order.why or "it changed nothing"
             self.say(f"no help  {entry.first}, {_named(entry.to)} in {order.id}: {why}")
             return returned.unhelped(record, entry, order.id, commit, why)
-        if entry.kind == "conflict":
-            await self._keep_decisions(entry, order, commit)
         if entry.to == "reconciler":
             await bring(self.bus, self.bench, order.id, commit)
             found = await asyncio.to_thread(returned.doubts, self.bench.store, entry.tip, entry.commit, commit)
@@ -228,15 +226,6 @@ class SendingBack:
                 self.bus, made.id, f"undoes in part what {name} landed", {"undoes": name}, by=TRAIN
             )
         return queue.joined(record, await change_of(self.bus, made))
-
-    async def _keep_decisions(self, entry: ReturnedChange, order: Order, commit: str) -> None:
-        """Which side the result has in each hunk, kept with the order, beside what its agent said about it."""
-        await bring(self.bus, self.bench, order.id, commit)
-        found = await asyncio.to_thread(returned.decisions, self.bench.store, entry.tip, entry.commit, commit)
-        what = "; ".join(f"{each.path} hunk {each.hunk}: {each.took}" for each in found) or "no hunk was left to decide"
-        await client.note_result(
-            self.bus, order.id, f"decided {what}"[:1000], {"decisions": returned.as_data(found)}, by=TRAIN
-        )
 
 
 def _named(to: str) -> str:

@@ -83,10 +83,9 @@ async def not_in_a_train(bus: Bus, order: str) -> str:
         return f"it {'was' if found.state == 'cancelled' else 'has'} {found.state}, so it has nothing to land"
     if not found.result.get("commit"):
         return "it changed nothing, so there is nothing to land"
-    if found.result.get("merged"):
-        return f"its work is on a branch already, as {str(found.result['merged'])[:12]}"
-    if why := found.result.get("not_landed"):
-        return f"it did not land: {why}"
+    state, why = changes.settled(found)
+    if state is not None:
+        return why if state == "landed" else f"it did not land: {why}"
     with suppress(NotFound):  # what was asked for may have been removed
         if branch := (await client.get_spec(bus, order)).land:
             return f"it lands on {branch} by itself, and has not been taken up yet"
@@ -98,11 +97,9 @@ def standing_of(order: Order, on_its_way: Mapping[str, TrainChange]) -> tuple[st
     change = on_its_way.get(order.id)
     if change is not None and order.state == "done":
         return change.state, change.words
-    if order.result.get("landed"):
-        return "landed", ""
-    why = str(order.result.get("not_landed") or "")
-    if why and not order.result.get("merged"):
-        return "left out", why
+    state, why = changes.settled(order)
+    if state is not None:
+        return state, why if state == "left out" else ""
     return order.state, order.why if order.ended else ""
 
 

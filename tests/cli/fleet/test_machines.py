@@ -207,12 +207,10 @@ async def test_what_down_would_forget_is_asked_and_a_no_stops_nothing(bus: Bus) 
 
 
 @pytest.mark.slow
-def test_what_is_stored_is_saved_cleaned_and_brought_back(running: None, tmp_path: Path) -> None:
+def test_what_is_stored_is_archived_and_cleaned(running: None, tmp_path: Path) -> None:
     order = fleet("submit", "nothing", "--agent", "null", "--wait").split()[0]
     assert "orders are kept for 90 days after they ended, or until they take 8 GB" in fleet("keep")
     assert as_json("keep", "--keep", "forever", "--keep-size", "1") == {"keep_seconds": 0.0, "keep_bytes": 1024**3}
-    assert " MB in " in fleet("backup", str(tmp_path / "saved"))
-    assert "is not empty" in fleet("backup", str(tmp_path / "saved"), code=1)
     assert "needs --older-than" in fleet("keep", "--archive", "x", code=1)
     assert as_json("keep", "--older-than", "1d", "--dry-run") == {"orders": []}
     archive = tmp_path / "old.jsonl"
@@ -223,11 +221,6 @@ def test_what_is_stored_is_saved_cleaned_and_brought_back(running: None, tmp_pat
     while order in fleet("ls"):  # the scheduler removes it, and may be busy with it now
         fleet("keep", "--older-than", "1s")
     assert "there is no order" in fleet("show", order, code=1)
-    fleet("down", "--forget", "--yes")
-    assert "holds no whole backup" in fleet("restore", str(tmp_path), code=1)
-    assert as_json("restore", str(tmp_path / "saved")) == {"restored": str(tmp_path / "saved")}
-    fleet("up", "--name", "n1", "--no-page")
-    assert as_json("show", order)["receipt"]["outcome"] == "done"
 
 
 @pytest.mark.slow
@@ -277,7 +270,3 @@ async def test_what_is_kept_is_shown_set_and_cleaned_as_typed(bus: Bus, tmp_path
     assert json.loads(archive.read_text()).keys() == {"spec.old", "order.old"}
     assert await typed_json("keep", "--older-than", "1h", "--keep", "1d") == {"orders": ["old"]}
     assert [request["do"] for request in await requested(bus)] == ["keep", "clean"]
-    saved = await typed_json("backup", str(tmp_path / "saved"))
-    assert saved["bytes"] > 1000 and (tmp_path / "saved").is_dir()
-    again = await typed("backup", str(tmp_path / "again"), both=True)
-    assert again.endswith(f" MB in {tmp_path / 'again'}\n") and len(again.splitlines()) == 1

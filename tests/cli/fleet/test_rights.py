@@ -31,7 +31,6 @@ LOOKS = (
     "fleet nodes",
     "fleet approvals",
     "fleet budget",
-    "fleet search it",
     "land ls",
     "land show main",
     "land explain ORDER",

@@ -72,11 +72,6 @@ ASKED: list[tuple[tuple[str, ...], dict[str, Any], Any]] = [
         {"scope": "agent:a", "most": 3},
     ),
     (("limit", "agent:a"), {"do": "limit", "scope": "agent:a"}, {"scope": "agent:a", "most": None}),
-    (
-        ("weight", "p", "1000"),
-        {"do": "weight", "project": "p", "weight": 1000.0},
-        {"project": "p", "weight": 1000.0},
-    ),
 ]
 """What is typed, what the scheduler is asked, and what a program is told."""
 
@@ -90,7 +85,7 @@ async def test_what_is_typed_is_asked_of_the_scheduler_and_only_programs_are_tol
 
 async def test_what_cannot_be_meant_is_not_asked_of_the_scheduler(bus: Bus) -> None:
     order = await stored(bus, "order1", state="queued")
-    for words in (("budget", "--share=0"), ("budget", "--share=1.1"), ("weight", "p", "0"), ("weight", "p", "1001")):
+    for words in (("budget", "--share=0"), ("budget", "--share=1.1")):
         assert "is not in the range" in await typed(*words, code=2)
     assert "give --priority or a limit" in await typed("set", order, code=1)
     for words in (("pause", "order:"), ("resume", "nonsense")):

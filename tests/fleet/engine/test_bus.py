@@ -1,15 +1,11 @@
 """The engine as the fleet uses it. Most of these are traps that somebody fell into."""
 
 import asyncio
-import base64
 import time
-from types import SimpleNamespace
 from typing import Any
 from urllib.parse import urlsplit
 
 import msgspec
-import nats
-import nats.errors
 import pytest
 from msgspec.structs import replace
 from nats.aio.msg import Msg
@@ -28,13 +24,11 @@ from treadle.fleet.engine.bus import (
     STATE,
     Bus,
     EngineRefused,
-    Entry,
     Stale,
     Unreachable,
     Write,
     is_relayed,
 )
-from treadle.fleet.engine.places import Address
 from treadle.fleet.orders import encode
 from treadle.wire.fleet.messages import StopRun
 
@@ -295,77 +289,6 @@ async def test_each_refusal_is_told_as_what_it_is(
     assert getattr(raised.value, "number", 10025) == 10025
 
 
-async def test_a_request_is_sent_as_json_and_a_look_is_repeated_when_its_answer_was_lost(
-    client: ScriptedClient, pauses: list[float], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    bus = client.bus()
-    client.answers = [{"a": 1}, {"a": 2}, nats.errors.NoRespondersError(), TimeoutError(), {"a": 3}]
-    assert await bus.ask("x", dict, {"b": 1}, timeout=9.0) == {"a": 1} and await bus.ask("x", dict) == {"a": 2}
-    assert await bus.api("INFO", {"c": 1}) == {"a": 3}
-    asked = [(sent.subject, sent.data, sent.timeout) for sent in client.sent]
-    assert asked[:2] == [("x", b'{"b":1}', 9.0), ("x", b"", engine.TIMEOUT)]
-    assert asked[2:] == [("$JS.API.INFO", b'{"c":1}', patience) for patience in engine.LOOK_SECONDS]
-    assert pauses == [0.2, 0.2]
-    monkeypatch.setattr(engine, "LOOK_SECONDS", (0.0,))
-    client.answers = [nats.errors.NoRespondersError()] * 2
-    with pytest.raises(Unreachable, match=r"the engine at nats://there:4222 does not answer \(NoRespondersError\)"):
-        await bus.api("INFO")
-    assert len(client.answers) == 1 and client.sent[-1].data == b"" and not bus._waiting
-
-
-async def test_a_forbidden_request_ends_at_once_and_an_old_refusal_is_not_taken_for_its_own(
-    client: ScriptedClient, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    caplog.set_level("DEBUG", engine.log.name)
-    bus, asked = client.bus(), asyncio.Event()
-
-    async def wait(*_: object, **__: object) -> None:
-        asked.set()
-        await asyncio.Event().wait()
-
-    answer = client.request
-    monkeypatch.setattr(client, "request", wait)
-    forbidden = nats.errors.Error('nats: Permissions Violation for Publish to "fleet.in.x"')
-    async with asyncio.timeout(30):
-        waits = asyncio.create_task(bus.request("Fleet.In.X", timeout=3600))
-        await asked.wait()
-        await bus._on_error(nats.errors.Error("nats: Permissions violation"))
-        await bus._on_error(nats.errors.Error('nats: "fleet.in.x" is slow'))
-        await bus._on_error(nats.errors.Error(""))
-        await asyncio.sleep(0)
-        assert not bus._refused and not waits.done()
-        words = ("Permissions violation", '"fleet.in.x" is slow')
-        assert caplog.messages == [f"the engine's client: nats: {each}" for each in words]
-        await bus._on_error(forbidden)
-        await asyncio.sleep(0)
-        await bus._on_error(forbidden)  # once more while it ends
-        with pytest.raises(Denied, match="these credentials may not write Fleet.In.X") as refused:
-            await waits
-    assert "treadle fleet invite NODE --may submit" in str(refused.value.hint) and bus._waiting == {}
-    monkeypatch.setattr(client, "request", answer)
-    client.answers = [TimeoutError(), TimeoutError()]
-    with pytest.raises(Unreachable):
-        await bus.request("fleet.in.x")
-    monkeypatch.setattr(engine, "time", SimpleNamespace(monotonic=lambda: bus._refused["fleet.in.x"]))
-    with pytest.raises(Denied):
-        await bus.request("fleet.in.x")
-
-
-async def test_all_that_listens_is_set_up_again_also_after_one_that_cannot_be(
-    client: ScriptedClient, caplog: pytest.LogCaptureFixture
-) -> None:
-    bus, called = client.bus(), []
-
-    def fails() -> None:
-        called.append("fails")
-        raise ValueError
-
-    bus.returned += [fails, lambda: called.append("works")]
-    await bus._on_return()
-    assert called == ["fails", "works"]
-    assert caplog.messages == ["what listens on the engine could not be set up again"]
-
-
 async def test_what_is_served_is_answered_where_an_answer_is_wanted_and_never_for_the_engine(
     client: ScriptedClient,
 ) -> None:
@@ -395,98 +318,8 @@ def test_what_the_engine_sends_out_of_a_stream_is_known_by_its_marks(client: Scr
         assert is_relayed(client.message(b"x", **{name: 1})), name
 
 
-@pytest.mark.parametrize(
-    ("mark", "removed"), [("", False), ("KV-Operation: PURGE", True), ("Nats-Marker-Reason", True)]
-)
-async def test_the_leader_tells_also_what_was_removed(client: ScriptedClient, mark: str, removed: bool) -> None:
-    bus = client.bus()
-    message = {"seq": 7, "data": base64.b64encode(b"v").decode(), "hdrs": base64.b64encode(mark.encode()).decode()}
-    client.answers = [{"message": message}] * 2 + [{"message": {"seq": 8}}]
-    assert await bus.last("a") == Entry("a", b"v", 7, removed)
-    assert await bus.get("a", latest=True) == (None if removed else Entry("a", b"v", 7))
-    assert client.sent[0].subject == f"$JS.API.STREAM.MSG.GET.{STATE}"
-    assert client.sent[0].value == {"last_by_subj": "$KV.fleet.a"}
-    assert await bus.last("a") == Entry("a", b"", 8)
-    client.answers = [{"error": {"err_code": 10037}}] * 2 + [{"error": {"err_code": 10038}}]
-    assert await bus.last("a") is None and await bus.get("a", latest=True) is None
-    with pytest.raises(EngineRefused):
-        await bus.last("a")
-
-
 def entry(client: ScriptedClient, key: str, revision: int, **more: object) -> Msg:
     return client.message(b"v", Nats_Subject=f"$KV.fleet.{key}", Nats_Sequence=revision, **more)
-
-
-async def test_what_was_removed_is_left_out_of_a_long_answer_and_its_end_ends_it(
-    client: ScriptedClient, pauses: list[float]
-) -> None:
-    bus = client.bus()
-    gone = [entry(client, "b", 2, KV_Operation="DEL"), entry(client, "c", 3, Nats_Marker_Reason="MaxAge")]
-    end = client.message(Status=204)
-    client.replies = [[entry(client, "a", 1), *gone, entry(client, "d", 4), end, end, entry(client, "e", 5)]]
-    assert await bus.oldest("x.*", 9, start=3) == [Entry("a", b"v", 1), Entry("d", b"v", 4)]
-    assert client.sent[0].value == {"seq": 3, "next_by_subj": "$KV.fleet.x.*", "batch": 9}
-    assert client.sent[0].subject == f"$JS.API.DIRECT.GET.{STATE}" and client.heard == {}
-    client.replies = [[entry(client, "a", 1), client.message(Status=404, Description="Message Not Found")]]
-    assert len(await bus.oldest("x.*", 9)) == 1 and client.sent[1].value["seq"] == 1
-    client.replies = [[client.message(Status=404, Description="No Results")]]
-    assert await bus.named(["a"]) == {} and pauses == []
-    for more in ({"Description": "why"}, {}):
-        client.replies = [[client.message(Status=500, **more)]]
-        with pytest.raises(StorageError, match=f"the engine refused to read: {more.get('Description', 500)}"):
-            await bus.oldest("x.*", 9)
-
-
-async def test_a_read_that_stays_without_an_answer_is_tried_three_times(
-    client: ScriptedClient, pauses: list[float]
-) -> None:
-    bus, end = client.bus(), client.message(Status=204)
-    client.replies = [[client.message(Status=404, Description="gone")]] * 2 + [[entry(client, "a", 1), end]]
-    assert set(await bus.named(["a"])) == {"a"} and pauses == [0.1, 0.1]
-    client.fails = nats.errors.ConnectionClosedError()
-    with pytest.raises(Unreachable, match="the engine at nats://there:4222 does not answer"):
-        await bus.named(["a"])
-    assert pauses == [0.1] * 4 and client.heard == {}
-
-
-class Stored(ScriptedClient):
-    """Has a stream of so many revisions, of which every so many-th matches."""
-
-    def __init__(self, last: int, every: int) -> None:
-        super().__init__()
-        self._last, self._every = last, every
-
-    async def publish(self, subject: str, data: bytes = b"", reply: str = "", headers: Any = None) -> None:
-        asked = msgspec.json.decode(data)
-        found = [number for number in range(asked["seq"], self._last + 1) if number % self._every == 0]
-        given = [entry(self, f"o{number}", number) for number in found[: asked["batch"]]]
-        self.replies = [[*given, self.message(Status=204)]]
-        await super().publish(subject, data, reply, headers)
-
-
-@pytest.mark.parametrize(
-    ("last", "every", "count", "before", "requests"),
-    [
-        (100, 1, 10, None, [37]),  # four times as many as wanted are looked through, and at least 64
-        (1000, 1, 300, None, [1]),
-        (1000, 2, 20, 500, [420]),
-        (100, 50, 4, None, [37, 1]),
-        (100, 1, 64, 65, [1]),
-        (3000, 1, 2500, None, [1, 2001, 1, 1001, 1]),  # more than one answer can hold
-        (3, 7, 5, None, [1]),
-        (0, 1, 5, None, []),
-    ],
-)
-async def test_the_newest_are_looked_for_backwards_in_few_requests(
-    last: int, every: int, count: int, before: int | None, requests: list[int]
-) -> None:
-    client = Stored(last, every)
-    client.answers = [] if before else [{"state": {"last_seq": last}}]
-    found = await client.bus().newest("o*", count, before=before)
-    end = before if before else last + 1
-    wanted = [number for number in range(end - 1, 0, -1) if number % every == 0][:count]
-    assert [each.revision for each in found] == wanted
-    assert [sent.value["seq"] for sent in client.sent if sent.reply] == requests
 
 
 class Connecting(ScriptedClient):
@@ -503,36 +336,3 @@ class Connecting(ScriptedClient):
 
     async def close(self) -> None:
         Connecting.closed += 1
-
-
-@pytest.fixture
-def connecting(monkeypatch: pytest.MonkeyPatch, pauses: list[float]) -> type[Connecting]:
-    Connecting.tries, Connecting.errors, Connecting.closed = [], [], 0
-    monkeypatch.setattr(nats, "NATS", Connecting)
-    return Connecting
-
-
-THERE = Address(url="nats://me:word@there", user="u", password="p")
-
-
-async def test_one_who_hangs_up_is_tried_again_for_a_while_and_others_are_told(
-    connecting: type[Connecting], pauses: list[float]
-) -> None:
-    connecting.errors = [ConnectionResetError(), ConnectionResetError(), None]
-    await Bus.connect(THERE, patience=60.0)
-    assert len(connecting.tries) == 4 and pauses == [0.1, 0.1]
-    for error, kind, says in (
-        (ConnectionRefusedError("refused"), Unreachable, "no one answers at nats://there: refused"),
-        (nats.errors.Error("Authorization Violation"), Denied, "nats://there does not accept these credentials"),
-        (nats.errors.Error("user Authentication expired"), Denied, "nats://there does not accept these credentials"),
-        (OSError(), Unreachable, "no one answers at nats://there: OSError"),
-    ):
-        for before in ([], [None]):  # when it is tried, and when it is made
-            connecting.errors, connecting.closed = [*before, error], 0
-            with pytest.raises(kind, match=says):
-                await Bus.connect(THERE, patience=60.0)
-            assert connecting.closed == 1 + len(before)
-    connecting.errors = [ConnectionResetError()]
-    with pytest.raises(Unreachable) as refused:
-        await Bus.connect(THERE, patience=0.0)
-    assert refused.value.hint == "`treadle fleet up` starts an engine"

@@ -31,25 +31,3 @@ def test_one_that_is_silent_has_minutes() -> None:
 
 def test_where_we_stood_still_ourselves_the_first_silence_proves_nothing() -> None:
     assert not EngineHealth(0.0).not_stored(None, 10 * SILENT_SECONDS)
-
-
-def test_silence_counts_by_looks_and_by_time_and_an_answer_ends_it() -> None:
-    health = EngineHealth(0.0)
-    assert not health.failing
-    for number in range(SILENT_LOOKS - 1):
-        assert health.not_stored(None, 2 * SILENT_SECONDS + number) == ""
-    assert health.not_stored(None, 2 * SILENT_SECONDS + 9) == "it has answered nothing for 249 s"
-    exact = EngineHealth(0.0)
-    for _ in range(SILENT_LOOKS):
-        assert exact.not_stored(None, SILENT_SECONDS) == ""
-    assert exact.not_stored(7, SILENT_SECONDS) == "" and exact.failing
-    for number in range(SILENT_LOOKS):
-        assert exact.not_stored(None, 2 * SILENT_SECONDS - 1 + number / SILENT_LOOKS) == ""
-    assert exact.not_stored(None, 2 * SILENT_SECONDS + 1) != ""
-
-
-def test_only_the_same_answer_in_a_row_says_that_nothing_is_stored() -> None:
-    health = EngineHealth(0.0)
-    assert [bool(health.not_stored(last, 1.0)) for last in (5, 5, 6, 6, 6)] == [False, False, False, False, True]
-    health.stored(2.0)
-    assert [bool(health.not_stored(6, 3.0)) for _ in range(BROKEN_LOOKS)] == [False, False, True]

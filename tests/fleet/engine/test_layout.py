@@ -45,20 +45,6 @@ async def test_the_scheduler_is_given_each_message_until_it_has_dealt_with_it(bu
         assert config["max_deliver"] == -1 and config["ack_policy"] == "explicit"
 
 
-def test_the_state_can_be_written_in_batches_by_key_and_is_never_deleted_by_others() -> None:
-    made = {each["name"]: each for each in layout.streams(3)}
-    assert list(made) == [STATE, INBOX, EVENTS, layout.OBJECTS]
-    for each in made.values():
-        assert (each["num_replicas"], each["storage"], each["allow_direct"]) == (3, "file", True)
-        assert each["metadata"] == {"treadle_format": "1"}
-    state = made[STATE]
-    flags = ("allow_rollup_hdrs", "allow_msg_ttl", "allow_atomic", "deny_delete")
-    assert all(state[name] is True for name in flags) and made[layout.OBJECTS]["allow_rollup_hdrs"] is True
-    assert (made[INBOX]["retention"], made[INBOX]["discard"]) == ("workqueue", "new"), "full, it says no"
-    waits = [config["ack_wait"] for lease in (1.0, 5.0) for _, config in layout.consumers(lease)]
-    assert waits == [2 * 10**9, 2 * 10**9, 5 * 10**9, 5 * 10**9]
-
-
 async def test_what_is_up_to_date_is_left_alone_and_keeps_what_others_noted_on_it(bus: Bus) -> None:
     config = (await bus.api(f"STREAM.INFO.{EVENTS}"))["config"]
     noted = {**config["metadata"], "theirs": "1"}

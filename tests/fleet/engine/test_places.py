@@ -63,19 +63,6 @@ def test_what_is_changed_by_one_waits_for_the_other(state_home: Path) -> None:
     assert refused.value.hint == "`treadle fleet up` makes one"
 
 
-def test_a_login_counts_only_on_a_server_of_others_and_a_stored_key_comes_first(state_home: Path) -> None:
-    own = replace(OURS, url="nats://me:pass@127.0.0.1:1")
-    places.save(own)
-    made = places.session_key()
-    assert made != places.from_secret("pass") and places.load() == replace(own, session_key=made)
-    stored = Fleet(url="tls://me:pass@one", private=False, session_key="a-key-of-before")
-    places.save(stored)
-    assert places.session_key() == "a-key-of-before"
-    places.save(Fleet(url="tls://one", private=False))
-    made = places.session_key()
-    assert made and places.load().session_key == made, "no login: a key of its own"
-
-
 def test_the_widest_role_is_the_first_that_there_is() -> None:
     assert [replace(OURS, users={role: "x"}).widest() for role in ("admin", "submit", "watch", "worker:n")] == [
         "admin",

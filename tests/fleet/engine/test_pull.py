@@ -10,8 +10,6 @@ from nats.aio.msg import Msg
 from tests.fleet.engine.buses import ScriptedClient, restart
 from tests.fleet.engine.buses import client as client
 from tests.fleet.engine.buses import pauses as pauses
-from treadle.errors import StorageError
-from treadle.fleet.engine import bus as engine
 from treadle.fleet.engine import places, server, streams
 from treadle.fleet.engine.bus import EVENTS, INBOX, STATE, Bus
 from treadle.fleet.engine.streams import Pull, give_back
@@ -108,32 +106,6 @@ def asked(client: ScriptedClient) -> list[str]:
     return [sent.subject.rpartition(".")[2] for sent in client.sent if ".MSG.NEXT." in sent.subject]
 
 
-async def test_the_end_of_a_pull_is_followed_by_another_and_a_consumer_that_is_gone_by_a_new_one(
-    client: ScriptedClient,
-) -> None:
-    client.answers = [{}, {}]
-    reader = Pull(client.bus(), EVENTS, start=3)
-    await reader.ready()
-    hear, (first,) = arrives(client), made(client)
-    for status, words in ((408, "Request Timeout"), (409, "Exceeded MaxWaiting"), (404, "Consumer Deleted")):
-        await hear(client.message(Status=status, Description=words))
-        await reader.ready()
-    assert asked(client) == [first] * 4 and made(client) == [first]
-    await hear(client.stored(5, first))
-    await hear(client.message(Status=409, Description="Consumer Deleted"))
-    assert numbers(await reader.ready()) == [5]
-    _, second = made(client)
-    assert second != first and asked(client)[-1] == second and len(client.heard) == 1
-    await arrives(client)(client.stored(6, first))
-    assert await reader.ready() == [], "the consumer of before counts no more"
-    durable = Pull(client.bus(), INBOX, durable="inbox")
-    client.heard.clear()
-    await durable.ready()
-    await arrives(client)(client.message(Status=409, Description="Consumer Deleted"))
-    await durable.ready()
-    assert asked(client)[-2:] == ["inbox", "inbox"] and len(made(client)) == 2
-
-
 async def test_a_lost_connection_that_is_back_is_asked_again_and_a_silent_pull_too(
     client: ScriptedClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -157,36 +129,6 @@ async def test_a_lost_connection_that_is_back_is_asked_again_and_a_silent_pull_t
     monkeypatch.setattr(streams, "SLACK", -streams.EXPIRES - 1)
     await reader.ready()
     assert len(made(client)) == 3
-
-
-async def test_a_reader_waits_for_the_next_message_and_no_longer_than_it_is_told(client: ScriptedClient) -> None:
-    client.answers = [{}]
-    reader = Pull(client.bus(), EVENTS)
-    assert await reader.next(0.0) == [] and len(asked(client)) == 1
-    await arrives(client)(client.message(Status=404))  # it was woken for nothing
-    waits = asyncio.create_task(reader.next(10.0))
-    for _ in range(5):
-        await asyncio.sleep(0)
-    assert not waits.done() and len(asked(client)) == 2
-    await arrives(client)(client.stored(1, made(client)[0]))
-    assert numbers(await asyncio.wait_for(waits, 30)) == [1]
-    await arrives(client)(client.stored(2, made(client)[0]))
-    assert numbers(await reader.next(0.0)) == [2] and len(asked(client)) == 2
-
-
-async def test_what_goes_wrong_on_the_way_is_tried_again_and_a_full_store_is_told(
-    client: ScriptedClient, pauses: list[float], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(engine, "LOOK_SECONDS", (0.0,))
-    reader = Pull(client.bus(), EVENTS)
-    client.answers = [nats.errors.NoRespondersError(), {"error": {"err_code": 10014}}, {"error": {"err_code": 10023}}]
-    assert await reader.ready() == [] and await reader.ready() == [] and pauses == [0.1, 0.1]
-    with pytest.raises(StorageError, match="store is full"):
-        await reader.ready()
-    client.answers, client.fails = [{}], nats.errors.ConnectionClosedError()
-    assert await reader.ready() == [] and asked(client) == [] and pauses == [0.1] * 3
-    client.fails = None
-    assert await reader.ready() == [] and len(asked(client)) == 1 and pauses == [0.1] * 3
 
 
 async def test_a_reader_that_ends_removes_its_consumer_or_gives_back_what_it_holds(client: ScriptedClient) -> None:

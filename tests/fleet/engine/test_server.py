@@ -141,35 +141,6 @@ def test_the_newest_enough_program_is_taken_from_the_path_first(
         server.find_program()
 
 
-def test_its_settings_name_its_store_its_users_and_how_safe_writes_are(state_home: Path) -> None:
-    made = make_fleet()
-    port = made.url.rpartition(":")[2]
-    plain = Path(server.configure(made)).read_text()
-    assert f'listen: "127.0.0.1:{port}"' in plain and f'server_name: "treadle-fleet-{port}"' in plain
-    assert f'store_dir: "{server.directory()}/js"' in plain and 'password: "secret-admin"' in plain
-    assert (
-        "sync_interval" not in plain
-        and 'sync_interval: "always"' in Path(server.configure(made, sync="always")).read_text()
-    )
-    assert server.directory().startswith(places.root()) and server.running() is None and not server.is_up()
-    Path(server.directory(), "server.json").write_text("{")
-    assert server.running() is None
-
-
-def test_what_went_wrong_is_the_last_line_that_says_so(state_home: Path) -> None:
-    here = Path(server.directory())
-    assert server._complaint() == ""
-    (here / "server.log").write_text("[INF] one\n[ERR] first\n[FTL] second\n[INF] end\n")
-    assert server._complaint() == "[FTL] second"
-    (here / "start.log").write_text("\n")
-    assert server._complaint() == "[FTL] second"
-    (here / "start.log").write_text("cannot run\nat all\n\n")
-    assert server._complaint() == "at all"
-    (here / "start.log").unlink()
-    (here / "server.log").write_text("[ERR] old\n" + "[INF] x\n" * 20)
-    assert server._complaint() == ""
-
-
 def test_disk_is_counted_as_it_is_taken(state_home: Path) -> None:
     assert server.disk_used() == 0
     store = Path(server.directory(), "js", "deep")

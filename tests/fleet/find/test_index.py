@@ -4,6 +4,7 @@ import os
 import time
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -11,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from treadle.fleet.engine.bus import Entry
-from treadle.fleet.find.index import OrderIndex, is_error, texts_of
-from treadle.fleet.find.order_rows import OrderFilter, row_of
+from treadle.fleet.find.index import OrderIndex, is_error
+from treadle.fleet.find.order_rows import OrderFilter
 from treadle.fleet.orders import encode, read_order
 from treadle.wire.fleet.orders import Spec
 from treadle.wire.fleet.records import AnswerRecord, AskRecord, Attempt, Order, Used
@@ -91,7 +92,7 @@ def test_what_was_taken_in_is_not_taken_in_again(tmp_path: Path) -> None:
     index.take_state(entries)
     index.take_events([event("a", 1, {"type": "message", "text": "the shuttle is stuck"})])
     index.take_events([event("a", 1, {"type": "message", "text": "the shuttle is stuck"})])
-    assert index.search("shuttle")[1] == 1 and index.search("loom")[1] == 1
+    assert [chunk.seq for chunk in index.chunks("a")] == [1]
     assert (index.state_at, index.events_at) == (3, 2)
     index.close()
     again = OrderIndex(path, "f")
@@ -114,39 +115,6 @@ def test_an_index_of_another_fleet_or_a_damaged_one_is_made_anew(tmp_path: Path)
     third.close()
 
 
-def test_who_needs_a_person_is_read_off_the_order() -> None:
-    def needs(**fields: object) -> str:
-        return row_of(Order(id="a", **{"state": "done", "changed": 1.0, **fields}), 1).needs  # type: ignore[arg-type]
-
-    assert needs(state="asking", open_ask="a.1") == "asks" and needs(state="failed") == "failed"
-    assert needs(result={"patch": "p"}) == "review" and needs() == "" and needs(state="cancelled") == ""
-    for seen in ({"merged": "c"}, {"discarded": True}, {"reviewed": "ana"}):
-        assert needs(result={"patch": "p", **seen}) == ""
-    assert needs(state="failed", retried_as="b") == ""
-
-
-def test_hits_are_the_best_of_each_order_and_words_are_not_commands() -> None:
-    index = OrderIndex(":memory:", "f")
-    index.take_state([spec_of("a", "weave a blue cloth", 1), spec_of("b", "weave a red one", 2)])
-    index.take_events(
-        [
-            event("a", 1, {"type": "tool_started", "command": "git push --force", "paths": ["src/loom.py"]}),
-            event(
-                "a", 2, {"type": "message", "text": "weaving", "kind": "thinking"}, {"type": "message", "text": "wove"}
-            ),
-        ]
-    )
-    hits, total = index.search("weave")
-    assert {hit.order for hit in hits} == {"a", "b"} and total == 2
-    assert index.search("push", kind="command")[0][0].order == "a"
-    assert index.search("src/loom.py", kind="file")[0][0].seq == 1
-    assert index.search("weaving")[1] == 0
-    for words in ('"', "NEAR(", "a OR b", "text:weave", "*", "'; DROP TABLE texts", "\x00", "-"):
-        index.search(words)
-    assert index.search("weave", count=1)[0][0].text.count("\x01") == 1
-    index.close()
-
-
 def test_chunks_and_errors_tell_where_to_read() -> None:
     index = OrderIndex(":memory:", "f")
     bad = {"type": "tool_ended", "ok": False}
@@ -167,23 +135,6 @@ def test_a_question_knows_its_answer_unless_that_was_withdrawn() -> None:
     assert index.ask("a.1") == (asked, AnswerRecord(by="ana"))
     index.take_state([Entry("answer.a.1", b'{"by":"ana","withdrawn":1}', 3)])
     assert index.ask("a.1") == (asked, None)
-    index.close()
-
-
-def test_sums_are_over_all_orders() -> None:
-    index = OrderIndex(":memory:", "f")
-    attempts = (
-        Attempt(number=1, node="n", placed=12.0, ended=15.0, outcome="lost"),
-        Attempt(number=2, node="n", placed=16.0, ended=20.0),
-    )
-    used = Used(input_tokens=100, usd=0.5)
-    index.take_state(
-        [order("a", 1, created=10.0, attempts=attempts, attempt=2, used=used, state="done"), order("b", 2)]
-    )
-    totals = index.totals()
-    assert totals["tokens"] == 100 and totals["usd"] == 0.5 and totals["retries"] == totals["lost"] == 1
-    assert totals["waited"] == 2.0 and totals["ran"] == 7.0 and totals["runs"] == 2 and totals["started"] == 1
-    assert index.counts() == {"done": 1, "queued": 1}
     index.close()
 
 
@@ -222,22 +173,15 @@ def test_sums_are_kept_as_orders_change_and_go(made: list[tuple[str, bool, int, 
     index.close()
 
 
-def test_only_what_a_person_would_look_for_is_searched() -> None:
-    assert list(texts_of({"type": "usage"})) == [] and list(texts_of({})) == []
-    assert list(texts_of({"type": "file_changed", "path": "a"})) == [("file", "a")]
-    assert is_error({"type": "command_run", "exit_code": 1}) and not is_error({"type": "command_run", "exit_code": 0})
-
-
 def test_an_order_that_was_removed_is_neither_listed_nor_counted_nor_found_any_more() -> None:
     index = OrderIndex(":memory:", "f")
     ask = Entry("ask.a.1", b"{}", 4)
     index.take_state([spec_of("a", "weave a cloth", 1), order("a", 2, state="done"), order("ab", 3), ask])
     index.take_events([event("a", 1, {"type": "message", "text": "the shuttle is stuck"})])
-    assert index.search("cloth")[1] == index.search("shuttle")[1] == 1
     left = [Entry(f"{kind}.a", b"", 5 + number) for number, kind in enumerate(("order", "receipt", "spec"))]
     assert index.take_state(left) == []
     assert [row.id for row in index.orders(OrderFilter(), count=9).orders] == ["ab"]
-    assert index.counts() == {"queued": 1} and index.search("cloth")[1] == index.search("shuttle")[1] == 0
+    assert index.counts() == {"queued": 1} and index.chunks("a") == []
     assert index.state_at == 8 and index.ask("a.1") is None
     index.close()
 
@@ -285,3 +229,21 @@ def test_what_was_taken_in_tells_which_rows_have_changed_and_not_those_that_are_
     changed = index.take_state([order("a", 1), order("b", 2, state="done"), Entry("spec.a", b"", 3)])
     assert [(row.id, row.revision, row.state) for row in changed] == [("b", 2, "done")]
     assert index.take_state([order("b", 2, state="done")]) == [] and index.take_state([]) == []
+
+
+@pytest.mark.parametrize(
+    ("event", "error"),
+    [
+        ({"type": "failed"}, True),
+        ({"type": "tool_ended", "ok": False}, True),
+        ({"type": "tool_ended"}, False),
+        ({"type": "command_run", "exit_code": 1}, True),
+        ({"type": "command_run", "exit_code": 0}, False),
+        ({"type": "command_run"}, False),
+        ({"type": "turn_ended", "outcome": "failed"}, True),
+        ({"type": "turn_ended", "outcome": "completed"}, False),
+        ({"type": "message", "outcome": "failed", "ok": False, "exit_code": 1}, False),
+    ],
+)
+def test_an_error_is_what_failed_and_nothing_else(event: dict[str, Any], error: bool) -> None:
+    assert is_error(event) is error

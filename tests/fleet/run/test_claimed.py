@@ -1,12 +1,11 @@
 """Claims of other orders bind what an order writes; what two change is told to both."""
 
-import asyncio
 from pathlib import Path
 
 import pytest
 
 from tests.fleet.conftest import Start, give, spec, until_state
-from tests.fleet.repositories import DONE, SLOW, bash, model, read, says, work, write
+from tests.fleet.repositories import DONE, SLOW, model, read, says, work, write
 from treadle.errors import Denied
 from treadle.fleet import client
 from treadle.fleet.engine.bus import Bus
@@ -54,12 +53,6 @@ def test_what_a_command_wrote_there_is_found(claimed: Claimed) -> None:
         check()
 
 
-def test_a_collision_is_told_once(claimed: Claimed) -> None:
-    assert "a.txt (order o3)" in claimed.collisions({"o3": ["a.txt"]})
-    assert claimed.collisions({"o3": ["a.txt"]}) == ""
-    assert "b.txt" in claimed.collisions({"o3": ["a.txt", "b.txt"]})
-
-
 async def test_an_order_without_claims_cannot_write_what_a_running_one_holds(
     bus: Bus,
     start_node: Start,
@@ -79,32 +72,6 @@ async def test_an_order_without_claims_cannot_write_what_a_running_one_holds(
     assert (await client.get_order(bus, holder.id)).state == "running"
     denied = [each.event for each in [one async for one in client.events(bus, order.id)] if each.event]
     assert any("claimed by order" in str(event) for event in denied)
-
-
-@pytest.mark.slow
-async def test_two_orders_that_change_the_same_file_are_both_warned(
-    bus: Bus,
-    start_node: Start,
-    repository: Path,
-    tmp_path: Path,
-) -> None:
-    await start_node(slots=2)
-    writes = says("I write.", read("a.txt"), write("a.txt"), turn=1)
-    scripted = model(tmp_path, writes, says("I wait.", bash("sleep 300"), turn=2), DONE)
-    one, two = (work(repository, scripted, rules=("allow Bash",)) for _ in range(2))
-    await give(bus, one, two)
-
-    async def warned(name: str) -> None:
-        async with asyncio.timeout(60):
-            async for seen in client.events(bus, name, follow=True):
-                if (seen.event or {}).get("code") == "collision":
-                    return
-
-    await asyncio.gather(warned(one.id), warned(two.id))
-    assert (await client.why(bus, one.id)).collisions == {two.id: ["a.txt"]}
-    for order in (one, two):
-        await client.cancel(bus, order.id)
-        await client.wait(bus, order.id, 60)
 
 
 def test_what_is_outside_of_the_tree_is_no_claim_and_a_denial_or_a_read_is_left_as_it_is(claimed: Claimed) -> None:
@@ -143,9 +110,3 @@ def test_what_was_there_before_the_command_is_not_its_doing_and_nothing_is_looke
     with pytest.raises(Denied, match="the command changed what it may not: f0, f1, f2, f3, f4 is claimed") as refused:
         check()
     assert refused.value.hint == "put it back"
-
-
-def test_collisions_are_told_together_five_files_of_each(claimed: Claimed) -> None:
-    told = claimed.collisions({"o3": [f"f{n}" for n in range(7)], "o4": ["x"]})
-    assert "f0, f1, f2, f3, f4 (order o3); x (order o4)." in told
-    assert "x (order o4)" not in claimed.collisions({"o3": ["new"], "o4": ["x"]}) and claimed.collisions({}) == ""

@@ -8,52 +8,19 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from tests.fleet.conftest import Start, give, until_state
-from tests.fleet.engine.test_bus import restart
+from tests.fleet.conftest import Start, give
 from tests.fleet.repositories import edits, work
-from treadle.errors import Denied
 from treadle.events import Asked
 from treadle.fleet import client
-from treadle.fleet.engine import places, tasks
+from treadle.fleet.engine import tasks
 from treadle.fleet.engine.bus import Bus
 from treadle.fleet.orders import encode
 from treadle.fleet.run.questions import Questions
 from treadle.fleet.run.questions import _diff as shown_diff
-from treadle.fleet.schedule import liveness
-from treadle.io.sandbox import methods
 from treadle.session import Answer
 from treadle.wire.fleet.messages import RunReport
 from treadle.wire.fleet.orders import Spec
 from treadle.wire.fleet.records import AgentQuestion, AnswerRecord, AskRecord, Order, TakenRecord
-
-
-@pytest.mark.slow
-async def test_a_question_is_stored_and_answered_once_and_stands_in_the_receipt(
-    fleet: places.Fleet, bus: Bus, start_node: Start, repository: Path, tmp_path: Path
-) -> None:
-    await start_node()
-    order = work(repository, edits(tmp_path, "x", "a.txt", "two", "install /dev/null asked.txt"))
-    await give(bus, order)
-    await until_state(bus, order.id, "asking")
-    (ask,) = await client.approvals(bus)
-    assert ask.command == "install /dev/null asked.txt" and ask.default == "deny"
-    assert ask.headline == "May this command run?"
-    if methods.available().method is not None:
-        assert "writes only to its worktree" in str(ask.confined), "a path of the node means nothing to who answers"
-    async with asyncio.timeout(60):  # who schedules may just be changing
-        while liveness.judged(await client.why(bus, order.id)).verdict != "waiting for a person":
-            await asyncio.sleep(0.02)
-    restart(fleet)
-    async with asyncio.timeout(60):
-        while not await client.approvals(bus):
-            await asyncio.sleep(0.05)
-    await client.answer(bus, order.id, "allow", by="ana", number=ask.number)
-    with pytest.raises(Denied, match="answered by ana"):
-        await client.answer(bus, order.id, "deny", by="ben", number=ask.number)
-    ended = await client.wait(bus, order.id, 90)
-    receipt = await client.get_receipt(bus, order.id)
-    assert ended.state == "done" and "asked.txt" in ended.result["changed"], ended.why
-    assert receipt is not None and [(one["by"], one["decision"]) for one in receipt.approvals] == [("ana", "allow")]
 
 
 async def test_the_deadline_and_rules_answer_where_nobody_does(
@@ -202,22 +169,6 @@ async def test_the_question_of_an_earlier_attempt_is_asked_again_only_if_it_is_t
     await forgets.questions.forget()
     await forgets.questions.forget()
     assert forgets.reports == [("resumed", {"number": "before"})]
-
-
-async def test_an_unanswered_question_gives_its_slot_back_where_its_agent_can_go_on_later(
-    bus: Bus, tmp_path: Path
-) -> None:
-    one = Asking(bus, tmp_path, park=0.0)
-    one.questions.ask(asked())
-    await asyncio.wait_for(one.parked.wait(), 60)
-    one.questions.close()
-    for fields, can in (({"park": 0.0}, False), ({}, True)):
-        stays = Asking(bus, tmp_path, **fields)
-        stays.attempt.can_resume = can
-        await bus.put("answer.o.1", encode(AnswerRecord(decision="deny", by="ana")))
-        stays.questions.ask(asked())
-        await stays.answered()
-        assert not stays.parked.is_set()
 
 
 async def test_what_is_settled_for_another_is_noted_and_taken_back_when_it_is_over(bus: Bus, tmp_path: Path) -> None:

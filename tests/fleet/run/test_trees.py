@@ -142,7 +142,7 @@ def test_no_program_that_the_tree_names_is_run_by_us(repository: Path, tmp_path:
 
 
 def test_taking_again_and_again_while_others_take_gives_each_its_own_commit(repository: Path, tmp_path: Path) -> None:
-    """In release 0.1 a checkpoint removed the ref of a result that was just being bundled."""
+    """A checkpoint once removed the ref of a result that was just being bundled."""
     from concurrent.futures import ThreadPoolExecutor
 
     tree = prepared(repository, tmp_path)
@@ -187,16 +187,6 @@ def test_a_branch_with_something_else_on_it_is_left_alone(repository: Path, tmp_
     mine = git(repository, "rev-parse", "HEAD")
     trees.settle(tree, taker, "one", {"commit": left.commit}, counted=True)
     assert git(repository, "rev-parse", "treadle/one") == mine
-
-
-def test_a_kept_worktree_of_the_release_before_is_removed_with_its_entry(repository: Path, tmp_path: Path) -> None:
-    directory = tmp_path / "run"
-    directory.mkdir()
-    git(repository, "worktree", "add", "-q", "--detach", str(directory / "work"))
-    old = trees.WorkTree(root=str(directory / "work"), top=str(directory / "work"), source=str(repository))
-    trees.remove_leftovers(str(directory), old)
-    assert not (directory / "work").exists() and len(git(repository, "worktree", "list").splitlines()) == 1
-    assert os.listdir(directory) == []
 
 
 def test_work_that_is_to_land_behind_a_remote_starts_from_where_the_branch_is_now(
@@ -306,9 +296,6 @@ def test_a_result_says_what_changed_and_a_branch_of_before_goes_forward(
     monkeypatch.setattr(trees, "PATCH_MAX", 10)
     told, cut = taker.result(left)
     assert told["changed"] == ["a.txt", "b.txt"] and cut == patch[:10]
-    bundle = taker.bundle(left.commit)
-    assert trees.bundle_ref(bundle) == trees.RESULT and trees.bundle_ref(b"# v2\n x refs/other\n") == trees.FORMER
-    assert trees.bundled({"bundled": "refs/x"}) == "refs/x" and trees.bundled({}) == trees.FORMER
     trees.settle(tree, taker, "one", told, counted=True)
     assert git(repository, "rev-parse", "treadle/one") == left.commit
     assert git(repository, "log", "-1", "--format=%an %ae %cn", "treadle/one") == "treadle treadle@localhost treadle"

@@ -1,7 +1,6 @@
 """A typed answer is what the tool has accepted, whichever way the agent reaches the tool."""
 
 import json
-import os
 import subprocess
 import sys
 from typing import Any
@@ -10,7 +9,7 @@ import pytest
 
 from treadle.errors import ToolError
 from treadle.events import ToolEnded, ToolStarted
-from treadle.fleet.run.typed_answers import TypedAnswer, serve, tool
+from treadle.fleet.run.typed_answers import TypedAnswer, tool
 from treadle.session import SessionSpec
 
 REVIEW = {"verdict": "changes", "comments": [{"text": "Say more.", "path": "a.py", "line": 3}]}
@@ -88,20 +87,6 @@ def test_as_a_server_it_lists_the_tool_and_checks_what_it_is_given() -> None:
     assert [each["result"]["isError"] for each in found[2:]] == [False, True]
 
 
-async def test_the_server_answers_what_has_a_number_and_skips_what_is_no_message() -> None:
-    (given, asks), (answers, sink) = os.pipe(), os.pipe()
-    calls = [{"jsonrpc": "2.0", "id": 0, "method": "tools/list"}, {"jsonrpc": "2.0", "method": "notifications/x"}]
-    os.write(asks, b"no json\n" + b"".join(json.dumps(each).encode() + b"\n" for each in calls) + b"[]\n")
-    os.close(asks)
-    await serve("plan", given, sink)
-    os.close(sink)
-    (line,) = os.read(answers, 1 << 20).splitlines()
-    for each in (given, answers):
-        os.close(each)
-    (offered,) = json.loads(line)["result"]["tools"]
-    assert offered["name"] == "give_answer" and "(plan)" in offered["description"]
-
-
 def test_a_call_counts_when_it_has_ended_well_and_by_its_own_number() -> None:
     typed = TypedAnswer("review", {})
     typed.look(ToolStarted(call="a", name="give_answer", args={"verdict": "approve"}))
@@ -113,12 +98,3 @@ def test_a_call_counts_when_it_has_ended_well_and_by_its_own_number() -> None:
     typed.look(ToolStarted(call="a", name="give_answer", args="{no json"))
     typed.look(ToolEnded(call="a", name="give_answer", result="", ok=True))
     assert typed.given["verdict"] == "approve"
-
-
-async def test_what_the_tool_says_tells_the_agent_what_to_do() -> None:
-    with pytest.raises(ToolError, match="This was not accepted: .*. Call give_answer again with all of it."):
-        await tool("review").call({})
-    assert await tool("review").call({"verdict": "approve"}) == "Accepted. You are done; say so in one sentence."
-    with_tools = TypedAnswer("plan", {"own_tools": "native"}).offered(SessionSpec(cwd="/"))
-    both = TypedAnswer("review", {"own_tools": "native"}).offered(with_tools)
-    assert [each.name for each in both.program.tools] == ["give_answer", "give_answer"], "those of before stay"

@@ -10,8 +10,8 @@ import pytest
 from tests.fleet.schedule.test_book import book_with, spec
 from treadle.fleet.engine import places
 from treadle.fleet.schedule.placing import place_all
-from treadle.fleet.schedule.scheduler import Answering, outdated
-from treadle.wire.fleet.messages import FLEET_FORMAT, CancelOrder, MachineSeen, NodeBeat, RunAsked, RunEnded
+from treadle.fleet.schedule.scheduler import Answering
+from treadle.wire.fleet.messages import FLEET_FORMAT, CancelOrder, MachineSeen, RunAsked, RunEnded
 from treadle.wire.fleet.orders import OrderLimits
 from treadle.wire.fleet.records import AgentQuestion, Budget, Note, Park
 
@@ -101,7 +101,7 @@ async def test_a_beat_tells_the_runner_all_that_holds_now_and_counts_what_it_use
     await beat(answers, "n1.b.1", changed=["z.py", "w.py"])
     said = await beat(answers, "n1.a.1", changed=["z.py"], used={"input_tokens": 7})
     assert (said["state"], said["limits"], said["claims"]) == ("placed", {"tokens": 5}, {"b": ["y/**"]})
-    assert said["collisions"] == {"b": ["z.py"]} and not said.get("hold_until") and not said.get("cancel")
+    assert not said.get("hold_until") and not said.get("cancel")
     assert book.control.budgets["project:p"].spent_tokens == 7 and book.rows["a"].order.counted.tokens == 7
     book.change_control(budgets={"fleet": Budget(tokens=5, spent_tokens=7)})
     assert (await beat(answers, "n1.a.1"))["paused"] is True
@@ -149,7 +149,7 @@ async def test_what_runs_is_told_with_what_is_known_of_it_and_what_is_parked_wit
     await beat(answers, "n1.p.1", changed=["z"])
     found = await ask(answers, "why.a")
     assert (found["state"], found["node"], found["attempt"], found["lease"]) == ("placed", "n1", 1, book.lease)
-    assert (found["stall"], found["activity"]["doing"], found["collisions"]) == (9.0, "model", {"p": ["z"]})
+    assert (found["stall"], found["activity"]["doing"]) == (9.0, "model")
     assert 0 <= found["heard_seconds_ago"] < 60 and not found.get("over_budget")
     row = book.rows["p"]
     book.started(row, 0.0)
@@ -196,13 +196,6 @@ async def test_an_idle_node_says_whether_anything_waits() -> None:
     assert "does not fit or may not start" in (await ask(answers, "nodes"))[0]["says"]
     status = await ask(answers, "status")
     assert (status["scheduler"], status["since"]) == ("n1", 1.0)
-
-
-def test_only_a_node_that_speaks_as_we_do_is_not_outdated() -> None:
-    assert outdated("n1", NodeBeat(format=FLEET_FORMAT)) == ""
-    assert outdated("n1", NodeBeat()).startswith("it runs another version of treadle, which is too old: on n1, type")
-    newer = outdated("n1", NodeBeat(format=FLEET_FORMAT + 1))
-    assert newer.startswith("it runs another version of treadle, which is newer than the scheduler's")
 
 
 async def test_without_a_key_of_the_fleet_no_keys_are_given() -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from treadle.fleet.engine.bus import Write
-from treadle.fleet.schedule.book import NOTES_MAX, Book, OpenOrder
+from treadle.fleet.schedule.book import Book, OpenOrder
 from treadle.fleet.schedule.placing import place_all, why_waiting
 from treadle.wire.fleet.messages import CancelOrder, NoteRequest, RunActivity, RunAsked, RunEnded, SetRequest
 from treadle.wire.fleet.orders import OrderLimits, Spec
@@ -136,14 +136,6 @@ def test_a_budget_for_a_day_begins_anew_at_midnight_and_the_others_do_not() -> N
         book.tick(1.0)
         assert book.control.budgets["fleet"].spent_usd == left and book.control.budgets["project:p"] == spent
     assert book.control.budgets["fleet"] == Budget(usd=1.0, daily=True, day="2026-11-18")
-
-
-def test_what_has_no_price_is_counted_apart_and_never_as_free() -> None:
-    book = book_with(spec("a", project="p"))
-    place_all(book, 1.0)
-    book.spend(book.rows["a"], Used(input_tokens=10))
-    budget = book.control.budgets["project:p"]
-    assert budget.spent_usd == 0.0 and budget.unpriced_tokens == 10
 
 
 def test_the_same_order_taken_in_twice_changes_nothing() -> None:
@@ -399,13 +391,6 @@ def test_changes_of_one_order_are_written_as_one_and_the_last_of_each_key_counts
     assert msgspec.json.decode(head.value)["priority"] == row.order.priority == 4 and row.order.changed == WALL
 
 
-def test_a_history_keeps_its_latest_notes() -> None:
-    book, row = working()
-    row.order = replace(row.order, notes=(Note(at=1.0, by="x", what="first"),) * NOTES_MAX)
-    kept = book.note(row, "ana", "last")
-    assert len(kept) == NOTES_MAX and kept[-1] == Note(at=WALL, by="ana", what="last") and kept[0].what == "first"
-
-
 def test_an_order_comes_in_active_and_one_that_comes_after_a_failure_is_skipped_if_it_says_so() -> None:
     book = Book(LEASE, lambda: WALL)
     book.fate = {"bad": "failed", "good": "done", "stopped": "cancelled"}
@@ -426,36 +411,6 @@ def test_an_order_comes_in_active_and_one_that_comes_after_a_failure_is_skipped_
     }
     assert [write.key for write in book.units["w1"].writes] == ["order.w1", "active.w1"]
     assert book.units["s1"].row is not None and book.units["s1"].row.order.reason == "after_failed"
-
-
-def test_who_waits_for_an_order_that_is_tried_again_waits_for_the_new_one() -> None:
-    book, _ = working("old", spec("waits", after=("old", "other")), spec("gone", after=("old",)))
-    book.rows["gone"].order = replace(book.rows["gone"].order, state="placed")
-    book.accept(spec("new", retry_of="old"), 0.0)
-    assert book.rows["waits"].order.after == ("new", "other") and book.rows["gone"].order.after == ("old",)
-    assert book.children["new"] == {"waits"} and "old" not in book.children
-
-
-def test_an_order_that_is_loaded_stands_where_it_stood() -> None:
-    before, row = working("a", spec("q"), project="p")
-    before.rows["q"].order = replace(before.rows["q"].order, state="queued", node="")
-    after = Book(LEASE, lambda: WALL)
-    for name in ("a", "q"):
-        found = before.rows[name]
-        assert after.add(found.spec, found.order, 7, 3.0).revision == 7
-    assert after.nodes["n1"].at_work == {"a"} and [each.spec.id for each in after.queued()] == ["q"]
-    parked = Book(LEASE, lambda: WALL)
-    parked.add(row.spec, replace(row.order, state="asking", node=""), 1, 0.0)
-    assert parked.nodes == {}
-
-
-def test_a_runner_starts_once_and_is_heard_each_time() -> None:
-    book, row = working(state="placed")
-    book.started(row, 5.0)
-    assert (row.order.state, row.heard, row.order.attempts[0].started) == ("running", 5.0, WALL)
-    book.units.clear()
-    book.started(row, 6.0)
-    assert row.heard == 6.0 and book.units == {}
 
 
 @pytest.mark.parametrize(
@@ -484,27 +439,6 @@ def test_each_end_of_an_attempt_ends_the_order_or_gives_it_back(
     keys = {write.key: write.purge for write in book.units["a"].writes}
     assert keys["work.n1.a"] and ("a" in book.rows) is (state == "queued")
     assert {"active.a", "receipt.a"} <= keys.keys() if state != "queued" else keys.keys() == {"order.a", "work.n1.a"}
-
-
-def test_an_order_that_one_node_cannot_do_goes_to_another_that_may() -> None:
-    for labels, agents, goes_on in (((), None, True), (("gpu",), None, False), ((), frozenset({"codex"}), False)):
-        book, row = working(labels=())
-        row.spec = replace(row.spec, labels=labels)
-        book.node("n2", 0.0).agents = agents
-        book.finished(row, ended("not_here", why="no gpu"))
-        assert (row.order.state == "queued") is goes_on, (labels, agents)
-
-
-def test_an_attempt_that_failed_is_followed_by_another_after_its_wait_and_is_first_in_line() -> None:
-    book, row = working("a", retry_on=("provider",), backoff=8.0, attempts=2)
-    book.accept(spec("b", not_before=WALL + 99), 0.0)
-    book.finished(row, ended(fault="provider", why="overloaded"))
-    assert row.order.not_before == WALL + 8.0 and [each.spec.id for each in book.queued()] == ["a", "b"]
-    words = "attempt 1 failed and is followed by another in 8 s: overloaded"
-    assert row.order.notes[-1] == Note(at=WALL, by="fleet", what=words)
-    at_once, row = working("a", backoff=0.0)
-    at_once.finished(row, ended(fault="ours"))
-    assert row.order.not_before == 0.0
 
 
 def test_an_order_that_is_lost_is_tried_again_ends_or_was_to_end_anyway() -> None:
@@ -558,24 +492,6 @@ def test_more_budget_is_given_or_the_order_ends() -> None:
     assert row.order.why == "its budget was not raised: refused by ana" and row.asks == {}
 
 
-def test_a_question_of_the_attempt_before_stays_the_same_question() -> None:
-    book, row = asking()
-    row.order = replace(row.order, state="running", node="n1", attempt=2)
-    book.asked(row, RunAsked(order="a", attempt=2, again="a.1", nth=1))
-    assert (row.order.asks, row.order.open_ask, row.order.newest_ask) == (1, "a.1", (2, 1))
-    book.asked(row, RunAsked(order="a", attempt=2, again="a.0", nth=2))
-    assert (row.order.asks, row.order.open_ask, [*row.asks]) == (2, "a.2", ["a.2"])
-    write = {each.key: each for each in book.units["a"].writes}["ask.a.2"]
-    assert write.expect == 0 and msgspec.json.decode(write.value)["number"] == 2
-    book.resumed(row)
-    assert row.order.open_ask == "" and row.asks == {} and row.order.newest_ask == (2, 2)
-    book.units.clear()
-    book.resumed(row)
-    assert book.units == {}, "it had asked nothing"
-    book.resumed(row, 3)
-    assert row.order.newest_ask == (2, 3)
-
-
 def test_the_end_of_an_order_has_a_receipt_and_is_told_and_what_repeats_begins_again() -> None:
     book, row = working("a", spec("child", after=("a",), if_failed="skip"), every=60.0)
     row.order = replace(row.order, result={"old": 1}, notes=(Note(at=1.0, by="x", what="y"),))
@@ -601,17 +517,6 @@ def test_the_end_of_an_order_has_a_receipt_and_is_told_and_what_repeats_begins_a
     row.spec = replace(row.spec, zone="No/Where")
     book.finished(row, RunEnded(order="b", attempt=1, outcome="done"))
     assert row.order.notes[-1].what.startswith("it is not repeated: there is no time zone 'No/Where'")
-
-
-def test_work_that_is_to_land_boards_its_train_with_all_that_the_train_needs() -> None:
-    book, row = working("a", land="main", root="/r", verify="make test", setup="make")
-    book.finished(row, ended("done", result={"commit": "c"}))
-    (boards,) = [msgspec.json.decode(each.value) for each in book.units["a"].writes if each.key == "boards.a"]
-    assert boards == {"order": "a", "root": "/r", "branch": "main", "verify": "make test", "setup": "make"}
-    assert book.unlanded == {"a": "a"}
-    book.unlanded["b"] = "other"
-    book.request(row, NoteRequest(order="a", by="ana", what="merged", result={"merged": "d"}))
-    assert book.unlanded == {"b": "other"} and row.order.result == {"commit": "c", "merged": "d"}
 
 
 def test_a_person_stops_what_runs_and_ends_what_waits() -> None:
@@ -655,16 +560,6 @@ def test_a_node_that_is_gone_or_does_not_start_it_loses_it() -> None:
         book.nodes["n1"].heard = heard
         book.tick(now)
         assert row.order.attempts[0].why == why, (heard, now)
-
-
-def test_a_silent_runner_is_told_with_how_long_it_was_silent_and_a_parked_one_is_not_looked_for() -> None:
-    book, row = working()
-    row.heard = 1.0
-    book.tick(9.0)
-    assert row.order.attempts[0].why == "its runner on n1 was not heard for 8.0 s"
-    book, row = asking()
-    book.tick(10_000.0)
-    assert row.order.parked
 
 
 @pytest.mark.parametrize(
@@ -724,15 +619,9 @@ def test_accounts_that_were_parked_long_ago_and_ends_that_no_one_waits_for_are_f
     assert not book.control_changed
 
 
-def test_others_in_the_same_repository_hold_their_claims_and_collide_where_they_change_the_same() -> None:
+def test_others_in_the_same_repository_hold_their_claims() -> None:
     others = [spec("b", root="/r", claims=("src/**",)), spec("c", root="/other", claims=("x",)), spec("d", root="/r")]
     book, row = working("a", *others, root="/r", claims=("docs/**",))
     assert book.claims_of_others(row) == {"b": ["src/**"]}
-    for name, changed in (("a", ("x", "y", "z")), ("b", ("z", "y")), ("c", ("x",)), ("d", ("w",))):
-        book.rows[name].activity = RunActivity(changed=changed)
-    assert book.collisions(row) == {"b": ["y", "z"]}
-    row.activity = RunActivity()
-    assert book.collisions(row) == {}
     alone, own = working("a", spec("b"))
-    alone.rows["b"].activity = own.activity = RunActivity(changed=("x",))
-    assert alone.collisions(own) == {} == alone.claims_of_others(own), "without a repository nothing is shared"
+    assert alone.claims_of_others(own) == {}, "without a repository nothing is shared"

@@ -53,33 +53,6 @@ async def test_all_of_an_old_order_goes_but_its_key_stays_used(bus: Bus, start_n
     assert (await client.get_order(bus, "waits")).state == "queued"
 
 
-@pytest.mark.slow
-async def test_the_scheduler_removes_by_age_and_earlier_when_the_state_is_too_large(
-    bus: Bus, start_node: Start, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(scheduler, "CLEANED_AT_ONCE", 3)
-    monkeypatch.setattr(scheduler, "OFTEN_SECONDS", 0.0)
-    await start_node(slots=20)
-    first = [spec() for _ in range(8)]
-    await give(bus, *first)
-    for each in first:
-        await client.wait(bus, each.id, 60)
-    assert (await client.control(bus)).keep_seconds == 90 * 86400
-    await client.keep(bus, seconds=0.001)
-    for each in first:
-        await until_gone(bus, each.id)
-    await client.keep(bus, seconds=0.0)
-    (name,) = await give(bus, spec())
-    await client.wait(bus, name, 60)
-    size = (await bus.api(f"STREAM.INFO.{STATE}"))["state"]["bytes"]
-    await client.keep(bus, size=size - 1)
-    (kept,) = await give(bus, spec())
-    assert (await client.wait(bus, kept, 60)).state == "done", "what ended today stays, however large the state is"
-    monkeypatch.setattr(scheduler, "LEAST_SECONDS", 0.001)
-    await client.keep(bus, size=1)
-    await until_gone(bus, name)
-
-
 def test_the_scheduler_does_not_remember_every_order_that_ever_ended() -> None:
     book = book_with(plain_spec("parent"), plain_spec("child", after=("parent",)), slots=5000)
     book.end(book.rows["parent"], "failed", "")

@@ -42,15 +42,6 @@ def test_within_a_project_submitters_take_turns_and_one_that_is_tried_again_goes
     assert list(line.names()) == ["x3", "y0", "x0", "x1", "x2"]
 
 
-def test_a_project_of_twice_the_weight_gets_two_turns_of_three() -> None:
-    line = FairLine(lambda: {"a": 2.0})
-    specs = {f"{project}{number}": spec(f"{project}{number}", project) for project in "ab" for number in range(20)}
-    for each in specs.values():
-        line.add(each)
-    placed = [place(line, specs)[0] for _ in range(18)]
-    assert Counter(placed) == {"a": 12, "b": 6}
-
-
 def test_who_comes_back_has_saved_up_nothing() -> None:
     line = FairLine()
     specs = {f"{project}{number}": spec(f"{project}{number}", project) for project in "ab" for number in range(20)}
@@ -112,11 +103,11 @@ def test_who_waits_for_nothing_and_owes_nothing_is_forgotten(monkeypatch: pytest
     turns = Turns()
     for who in ("a", "b", "c"):
         turns.comes(who)
-    turns.served("b", 5.0)
+    turns.served("b")
     turns.forget({"a": 1})
-    assert turns._served == {"a": 0.0, "b": 5.0, "c": 0.0}, "three are not too many beside one that waits"
+    assert turns._served == {"a": 0.0, "b": 1.0, "c": 0.0}, "three are not too many beside one that waits"
     turns.forget({})
-    assert turns._served == {"b": 5.0}
+    assert turns._served == {"b": 1.0}
     line, specs = FairLine(), {f"o{n}": spec(f"o{n}", f"p{n}") for n in range(5)}
     for each in specs.values():
         line.add(each)

@@ -10,7 +10,7 @@ from tests.fleet.schedule.test_book import book_with, spec
 from treadle.fleet.schedule.book import Book, tries
 from treadle.fleet.schedule.placing import explain_wait, place_all, rate_limited, refuses, why_waiting
 from treadle.wire.fleet.messages import RunEnded, Wait
-from treadle.wire.fleet.orders import OrderLimits, Spec
+from treadle.wire.fleet.orders import OrderLimits
 from treadle.wire.fleet.records import NOT_HERE, Attempt, Budget, Note, Park, Used
 
 
@@ -88,33 +88,6 @@ def test_what_comes_after_another_waits_for_it_and_after_a_failure_as_it_was_tol
     assert waits(book, "waits").holder == "again"
 
 
-def test_labels_agents_drained_paused_and_silent_nodes_are_told_as_reasons() -> None:
-    book = book_with(spec("o", labels=("gpu",)), spec("p", agent="claude"))
-    view = book.nodes["n1"]
-    view.agents = frozenset({"null"})
-    assert waits(book, "o").kind == "label" and "n1 has no label gpu" in waits(book, "o").text
-    assert waits(book, "p").kind == "agent"
-    view.labels = frozenset({"gpu"})
-    book.change_control(drained={"n1": note()})
-    assert "drained by ana" in waits(book, "o").text
-    book.change_control(drained={}, pauses={"node:n1": note("ben")})
-    assert "paused by ben" in waits(book, "o").text
-    book.change_control(pauses={})
-    view.leaving = "its disk is full"
-    assert "its disk is full" in waits(book, "o").text
-    view.leaving, view.heard = "", -60.0
-    assert "not heard for 60 s" in waits(book, "o").text
-    view.heard = 0.0
-    assert node_of(book, "o") == "n1"
-    assert "there is no node" in waits(without_nodes(spec("o")), "o").text
-
-
-def without_nodes(given: Spec) -> Book:
-    book = book_with(given)
-    book.nodes.clear()
-    return book
-
-
 @pytest.mark.parametrize("scope", ["fleet", "order:o", "agent:null", "credential:work", "label:l", "project:p"])
 def test_a_pause_of_any_scope_holds_what_waits_and_says_by_whom(scope: str) -> None:
     book = book_with(spec("o", credential="work", labels=("l",), project="p"), spec("other", agent="claude"))
@@ -125,13 +98,6 @@ def test_a_pause_of_any_scope_holds_what_waits_and_says_by_whom(scope: str) -> N
         assert node_of(book, "other") == "n1"
     book.change_control(pauses={})
     assert node_of(book, "o") == "n1"
-
-
-def test_an_order_waits_for_its_time() -> None:
-    due = time.time() + 3600
-    found = waits(book_with(spec("o", not_before=due)), "o")
-    assert found.kind == "time" and found.until == due
-    assert node_of(book_with(spec("o", not_before=time.time() - 1)), "o") == "n1"
 
 
 def test_a_budget_holds_what_does_not_fit_beside_what_is_reserved() -> None:
@@ -173,12 +139,6 @@ def test_at_most_so_many_at_once_in_the_fleet_and_on_a_node() -> None:
     assert waits(book, "b").text == "1 at once for agent:null"
     assert waits(book, "d").text == "n1 takes 1 at once for repo:/r"
     assert node_of(book, "a") == node_of(book, "c") == "n1"
-
-
-def test_the_node_with_the_most_room_gets_it() -> None:
-    book = book_with(spec("o"), slots=2)
-    book.node("n2", 0.0).slots = 3
-    assert node_of(book, "o") == "n2"
 
 
 def test_what_a_node_lacks_goes_to_another_without_costing_an_attempt_and_fails_when_nobody_is_left() -> None:

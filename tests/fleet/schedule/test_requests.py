@@ -6,11 +6,9 @@ from typing import cast
 import msgspec
 import pytest
 
-from tests.fleet.conftest import Start, give, spec, until_state
-from tests.fleet.repositories import SLOW
+from tests.fleet.conftest import Start, give, spec
 from tests.fleet.schedule.test_book import book_with
 from tests.fleet.schedule.test_book import spec as plain_spec
-from treadle.errors import ConfigError
 from treadle.fleet import client
 from treadle.fleet.engine.bus import STATE, Bus
 from treadle.fleet.engine.streams import Pull
@@ -64,70 +62,6 @@ async def test_what_is_said_of_an_order_counts_although_the_order_comes_later(bu
     assert (await client.get_order(bus, cancelled)) == ended
 
 
-async def test_urgent_orders_go_first_and_a_priority_can_be_changed(bus: Bus, start_node: Start) -> None:
-    await start_node(slots=1)
-    (busy,) = await give(bus, spec(SLOW))
-    await until_state(bus, busy, "placed", "running")
-    low, high, middle = spec(priority=1), spec(priority=9), spec(priority=3)
-    await give(bus, low, high, middle)
-    assert (await waits_for(bus, low.id, "slot")).kind == "slot"
-    await client.set_fields(bus, low.id, priority=8, why="it is late", by="ana")
-    async with asyncio.timeout(60):
-        while (await client.get_order(bus, low.id)).priority != 8:
-            await asyncio.sleep(0.02)
-    await client.cancel(bus, busy)
-    ended = [await client.wait(bus, each.id, 60) for each in (high, low, middle)]
-    placed = [order.attempts[0].placed for order in ended]
-    assert placed == sorted(placed)
-    assert "priority 1 -> 8 (it is late)" in ended[1].notes[0].what and ended[1].notes[0].by == "ana"
-    with pytest.raises(ConfigError):
-        await client.set_fields(bus, low.id, priority=12)
-
-
-async def test_a_repeated_order_comes_again_and_never_twice_at_once(bus: Bus, start_node: Start) -> None:
-    await start_node()
-    first = spec(every=0.3)
-    await give(bus, first)
-    async with asyncio.timeout(60):
-        while len(done := await client.list_orders(bus, states=["done"])) < 3:
-            await asyncio.sleep(0.05)
-    spans = sorted((order.attempts[0].placed, order.attempts[0].ended) for order, _ in done)
-    assert all(before[1] <= after[0] for before, after in zip(spans, spans[1:], strict=False))
-    assert all(after[0] - before[0] >= 0.29 for before, after in zip(spans, spans[1:], strict=False))
-
-
-async def test_what_holds_orders_is_told_with_who_and_gone_when_it_is_undone(bus: Bus, start_node: Start) -> None:
-    await start_node(slots=4)
-    await client.pause(bus, "label:held", why="release day", by="ana")
-    await client.set_budget(bus, "project:p", usd=None, tokens=1000)
-    await client.set_limit(bus, f"agent:{SLOW}", 1)
-    await client.drain(bus, "n1", by="ben")
-    async with asyncio.timeout(60):
-        while not (await client.control(bus)).drained:
-            await asyncio.sleep(0.02)
-    dear, busy, more = spec(project="p", limits=OrderLimits(tokens=2000)), spec(SLOW), spec(SLOW)
-    held, free = spec(labels=("held",)), spec()
-    await give(bus, dear, busy, more, held, free)
-    assert (await waits_for(bus, held.id, "paused")).holder == "ana"
-    assert "drained by ben" in str((await waits_for(bus, free.id, "node")).text)
-    assert "drained" in (await client.nodes(bus))[0].says
-    await client.drain(bus, "n1", undo=True)
-    assert (await client.wait(bus, free.id, 60)).state == "done"
-    assert "0 reserved of 1000" in str((await waits_for(bus, dear.id, "budget")).text)
-    assert "1 at once" in str((await waits_for(bus, more.id, "limit")).text)
-    await client.set_budget(bus, "project:p", usd=None, tokens=2000)
-    assert (await client.wait(bus, dear.id, 60)).state == "done"
-    await client.resume(bus, "label:held")
-    assert "has no label held" in str((await waits_for(bus, held.id, "label")).text)
-    await client.set_limit(bus, f"agent:{SLOW}", None)
-    for each in (busy, more):
-        await until_state(bus, each.id, "running")
-        await client.cancel(bus, each.id)
-        await client.wait(bus, each.id, 60)
-    with pytest.raises(ConfigError, match="no scope"):
-        await client.pause(bus, "everything")
-
-
 async def applied(book: Book, request: messages.AnyRequest) -> Control:
     await scheduler.apply(book, Cleaning(cast(Bus, None), book), request)
     return book.control
@@ -154,8 +88,6 @@ async def test_each_request_changes_what_it_names_and_nothing_else() -> None:
     )
     assert (await applied(book, messages.LimitRequest(scope="repo:/r", most=1))).limits == {"agent:x": 2, "repo:/r": 1}
     assert (await applied(book, messages.LimitRequest(scope="agent:x"))).limits == {"repo:/r": 1}
-    assert (await applied(book, messages.WeightRequest(project="p", weight=2.0))).weights == {"p": 2.0}
-    assert (await applied(book, messages.WeightRequest(project="p"))).weights == {}
     unparked = await applied(book, messages.UnparkRequest(account="a"))
     assert set(unparked.parks) == {"b"} and book.back_at == {"b": 6.0}
     assert await applied(book, messages.UnparkRequest(account="never-was"))

@@ -21,19 +21,15 @@ from treadle.fleet.schedule import scheduler
 from treadle.fleet.schedule.book import Book, OpenOrder, Say
 from treadle.wire.fleet.messages import (
     AttemptStarted,
-    CancelOrder,
-    NoteRequest,
-    PauseRequest,
     RateReported,
     RunAsked,
     RunEnded,
     RunLost,
     RunReport,
     RunResumed,
-    WorktreeTouched,
 )
 from treadle.wire.fleet.orders import Spec
-from treadle.wire.fleet.records import AgentQuestion, AnswerRecord, AskRecord, Attempt, Control, Order
+from treadle.wire.fleet.records import AgentQuestion, Attempt, Order
 from treadle.wire.fleet.states import State
 
 
@@ -236,56 +232,11 @@ async def test_whatever_goes_wrong_it_starts_over_and_after_another_took_over_it
     ]
 
 
-async def test_the_lease_names_its_holder_and_is_given_back_when_it_resigns(
-    there: StoringClient, lead: scheduler.Scheduler, pauses: list[float]
-) -> None:
-    await lead.resign()
-    assert there.sent == []
-    await lead._elect()
-    value = msgspec.json.decode(there.keys[scheduler.LEASE][1])
-    assert there.keys[scheduler.LEASE][2]["Nats-TTL"] == "2" and value["name"] == "n1"
-    assert value["since"] == lead.since <= value["at"]
-    await lead.resign()
-    await scheduler.Scheduler(there.bus(), "n2", 0.5)._elect()
-    assert pauses == [] and there.keys[scheduler.LEASE][2]["Nats-TTL"] == "1"
-
-
 async def test_after_an_outage_everybody_counts_as_heard(lead: scheduler.Scheduler) -> None:
     row = placed(lead)
     (back,) = lead.bus.returned
     back()
     assert row.heard > 0.0 and lead.wake.is_set() and lead.book.nodes["n1"].heard > 0.0
-
-
-async def test_all_that_has_not_ended_is_loaded_with_its_questions_and_what_it_comes_after(
-    lead: scheduler.Scheduler, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(scheduler, "PAGE", 2)
-    ask = AskRecord(order="asks", number=1, asked_at=1.0, deadline=2.0, default="deny")
-    await keep(lead, spec(id="late", created=9.0))
-    await keep(lead, spec(id="early", created=3.0, after=("good", "retried", "lands", "none")))
-    await keep(lead, spec(id="asks", created=5.0), state="asking", open_ask="asks.1", node="n1")
-    await keep(lead, spec(id="over"), state="done")
-    await keep(lead, spec(id="good"), state="done")
-    await keep(lead, spec(id="retried"), state="failed", retried_as="second")
-    await keep(lead, spec(id="second"), state="cancelled")
-    await keep(lead, spec(id="lands", land="main", root="/r"), state="done", result={"commit": "c"})
-    await lead.bus.put("spec.half", encode(spec(id="half")))
-    await lead.bus.put("ask.asks.1", encode(ask))
-    for name in ("late", "early", "asks", "over", "half"):
-        await lead.bus.put(f"active.{name}", b"{}")
-    lead._early.add("x")
-    book = await lead._load()
-    assert [*book.rows] == ["early", "asks", "late"] and lead._early == set()
-    assert book.rows["asks"].asks == {"asks.1": ask} and book.rows["late"].asks == {}
-    assert book.fate == {"good": "done", "retried": "cancelled", "lands": "done"} and book.unlanded == {
-        "lands": "lands"
-    }
-    assert book.rows["late"].revision == (await lead.bus.get("order.late")).revision  # type: ignore[union-attr]
-    assert (book.control, book.control_revision, book.lease) == (Control(), 0, 2.0)
-    revision = await lead.bus.put("control", encode(Control(weights={"shop": 2.0})))
-    book = await lead._load()
-    assert (book.control.weights, book.control_revision) == ({"shop": 2.0}, revision)
 
 
 async def test_an_order_that_is_missing_among_many_is_asked_for_alone(
@@ -295,20 +246,6 @@ async def test_an_order_that_is_missing_among_many_is_asked_for_alone(
     await lead.bus.put("active.a", b"{}")
     there._matching = lambda pattern: ["active.a"] if pattern == "active.*" else []  # type: ignore[method-assign]
     assert [*(await lead._load()).rows] == ["a"]
-
-
-async def test_the_answer_to_a_parked_order_is_found_and_others_are_not_looked_for(
-    there: StoringClient, lead: scheduler.Scheduler
-) -> None:
-    waits = placed(lead, "waits", "asking")
-    await lead._look_for_answers()
-    assert there.sent == []
-    waits.order = replace(waits.order, node="", open_ask="waits.1")
-    other = placed(lead, "other", "asking")
-    other.order = replace(other.order, node="", open_ask="other.1")
-    await lead.bus.put("answer.waits.1", encode(AnswerRecord(decision="allow", by="ana")))
-    await lead._look_for_answers()
-    assert waits.order.state == "queued" and other.order.state == "asking"
 
 
 async def test_what_comes_in_is_taken_in_once(there: StoringClient, lead: scheduler.Scheduler) -> None:
@@ -336,21 +273,6 @@ async def test_what_is_no_order_fails_with_the_reason(there: StoringClient, lead
         assert row is not None and says in row.order.why and row.order.reason == "invalid"
 
 
-async def test_one_that_comes_after_others_or_is_a_retry_changes_them(
-    there: StoringClient, lead: scheduler.Scheduler
-) -> None:
-    await keep(lead, spec(id="failed"), state="failed")
-    await keep(lead, spec(id="before"), state="failed", retried_as="other")
-    await lead._take([given(there, spec(id="a", after=("failed",), if_failed="skip"))], [])
-    assert lead.book.fate["a"] == "skipped"
-    await lead._take([given(there, spec(id="r", retry_of="failed", by="ana"))], [])
-    row = lead.book.units["failed"].row
-    assert row is not None and row.order.retried_as == "r" and row.order.notes[-1].what == "tried again as r by ana"
-    assert row.order.notes[-1].by == "ana" and "r" in lead.book.rows
-    await lead._take([given(there, spec(id="s", retry_of="before")), given(there, spec(id="t", retry_of="none"))], [])
-    assert "before" not in lead.book.units and {"s", "t"} <= lead.book.rows.keys()
-
-
 async def test_the_fate_of_an_order_is_that_of_its_latest_retry(lead: scheduler.Scheduler) -> None:
     book = lead.book
     await keep(lead, spec(id="one"), state="failed", retried_as="two")
@@ -371,26 +293,6 @@ async def test_the_fate_of_an_order_is_that_of_its_latest_retry(lead: scheduler.
     await keep(lead, spec(id="loop"), state="failed", retried_as="loop")
     await asyncio.wait_for(lead._learn_fate(book, "loop"), 60)
     assert "loop" not in book.fate
-
-
-async def test_a_request_that_comes_before_its_order_takes_the_order_in(
-    there: StoringClient, lead: scheduler.Scheduler
-) -> None:
-    await lead.bus.put("spec.early", encode(spec(id="early")))
-    await keep(lead, spec(id="over"), state="done")
-    await lead._take([], [said(there, "fleet.in.wish.cancel", CancelOrder(order="early", by="ana", why="no"))])
-    assert lead._early == {"early"} and lead.book.fate == {"early": "cancelled"}
-    await lead._take([], [said(there, "fleet.in.wish.cancel", CancelOrder(order="over", by="ana"))])
-    assert "over" not in lead.book.units, "what is over stays as it is"
-    note = NoteRequest(order="over", by="ana", what="merged", result={"merged": "c"})
-    await lead._take([], [said(there, "fleet.in.wish.result", note)])
-    row = lead.book.units["over"].row
-    assert row is not None and row.order.result == {"merged": "c"} and row.order.notes[-1].what == "merged"
-    assert await lead._ended("over") is row and await lead._ended("none") is None
-    await lead.bus.put("order.half", encode(row.order))
-    assert await lead._ended("half") is None
-    await lead._take([], [said(there, "fleet.in.wish.pause", PauseRequest(scope="fleet", by="ana"))])
-    assert lead.book.control_changed
 
 
 async def test_a_report_counts_for_the_attempt_that_is_at_work_on_its_node(
@@ -417,21 +319,6 @@ async def test_a_report_counts_for_the_attempt_that_is_at_work_on_its_node(
     assert lead.book.control.parks["key"].why == "slow" and lead.book.control.parks["key"].until == 9e9
 
 
-async def test_a_shell_in_a_worktree_is_noted_also_with_what_has_ended(
-    there: StoringClient, lead: scheduler.Scheduler
-) -> None:
-    await keep(lead, spec(id="over"), state="done")
-    placed(lead, "open")
-    for name in ("over", "open", "none"):
-        report = WorktreeTouched(order=name, attempt=1, by="ana")
-        await lead._take([], [said(there, "fleet.in.node.n7.touched", report)])
-    for name in ("over", "open"):
-        row = lead.book.units[name].row
-        assert row is not None and row.order.notes[-1].by == "ana"
-        assert row.order.notes[-1].what == "opened a shell in its worktree on n7"
-    assert "none" not in lead.book.units
-
-
 async def test_what_cannot_be_read_or_is_no_move_is_skipped_and_the_next_is_taken(
     there: StoringClient, lead: scheduler.Scheduler, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -449,7 +336,7 @@ async def test_what_was_decided_is_stored_with_the_lease_and_each_row_knows_its_
     await lead._elect()
     lead.book.accept(spec(id="a"), 0.0)
     lead.book.accept(spec(id="b"), 0.0)
-    lead.book.change_control(weights={"shop": 2.0})
+    lead.book.change_control(limits={"agent:a": 2})
     await lead._commit()
     assert lead.book.units == {} and not lead.book.control_changed
     for key, revision in (("order.a", 3), ("order.b", 5), ("control", 7), (scheduler.LEASE, 2)):
@@ -457,7 +344,7 @@ async def test_what_was_decided_is_stored_with_the_lease_and_each_row_knows_its_
     rows = lead.book.rows
     assert (rows["a"].revision, rows["b"].revision, lead.book.control_revision, lead._held.revision) == (3, 5, 7, 2)
     lead.book.change(rows["b"], priority=7)
-    lead.book.change_control(weights={})
+    lead.book.change_control(limits={})
     await lead._commit()
     assert (rows["b"].revision, lead.book.control_revision, lead._held.revision) == (9, 10, 8)
     await lead._commit()

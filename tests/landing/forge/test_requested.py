@@ -91,30 +91,6 @@ def run_of(pull: dict[str, Any], conclusion: str | None, **more: Any) -> dict[st
     return {"name": "ci", "status": status, "conclusion": conclusion, "head_sha": pull["sha"], **more}
 
 
-async def test_a_pull_request_says_what_it_is_waits_for_its_checks_and_is_merged_by_the_forge(
-    bus: Bus, finished: Finished, repository: Path, bare: Path, hub: GitHubServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(branch, "BEGIN_SECONDS", 600.0)  # until a check is there
-    one = await finished.order("one", {"new.txt": "x\n"}, project="checkout", agent="codex")
-    task = await begun(bus, repository, hub, one)
-    await until(task, lambda: hub.pulls and hub.pulls[0].get("sha"))
-    (pull,) = hub.pulls
-    assert pull["title"] == "Land one: one" and "Order: one" in pull["body"] and "Agent: codex" in pull["body"]
-    assert "Goal: checkout" in pull["body"] and "new.txt | 1 +" in pull["body"] and "Verified-Tree: " in pull["body"]
-    hub.runs.append(run_of(pull, None))
-    asked = len(hub.asked)
-    await until(task, lambda: len(hub.asked) > asked + 10)
-    assert git(bare, "rev-parse", "main") == finished.base, "its checks have not ended"
-    hub.runs[0] = run_of(pull, "success")
-    record = await task
-    found = await proof(bus, one)
-    assert record.landed == 1 and found is not None and git(bare, "show", "main:new.txt") == "x"
-    assert git(bare, "rev-parse", "main^{tree}") == found.tree, "what the forge merged is what was checked"
-    assert hub.tokens == {"Bearer sesame"} and len(hub.pulls) == 1 and hub.pulls[0]["merged"]
-    assert git(bare, "branch", "--list", "treadle/*") == "", "the branch beside it is gone"
-    assert b"sesame" not in b"".join([entry.value for entry in (await bus.named([">"])).values()])
-
-
 async def test_a_red_check_or_a_reviewer_closes_the_request_and_the_words_are_kept(
     bus: Bus, finished: Finished, repository: Path, bare: Path, hub: GitHubServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -184,17 +160,6 @@ async def test_a_missing_review_is_waited_for_and_a_request_merged_by_hand_has_l
     record = await task
     assert record.landed == 1 and await proof(bus, one) is not None
     assert git(bare, "rev-list", "--count", "main") == "2", "one commit of it, made by a person on the forge"
-
-
-async def test_where_the_forge_allows_it_the_branch_moves_by_a_push_with_a_lease(
-    bus: Bus, finished: Finished, repository: Path, bare: Path, hub: GitHubServer
-) -> None:
-    (bare / "hooks/pre-receive").unlink()
-    one = await finished.order("one", {"new.txt": "x\n"})
-    record = await (await begun(bus, repository, hub, one))
-    found = await proof(bus, one)
-    assert record.landed == 1 and found is not None and git(bare, "rev-parse", "main") == found.commit
-    assert "PUT /repos/shop/web/pulls/1/merge" not in hub.asked
 
 
 async def test_a_commit_of_a_colleague_meanwhile_stays_and_the_request_is_updated(

@@ -96,7 +96,6 @@ SAMPLES: list[Conversation] = [
             messages.UndrainRequest(node="n1", by="ann"),
             messages.BudgetRequest(scope="fleet", by="ann", usd=None),
             messages.LimitRequest(scope="agent:claude", by="ann", most=2),
-            messages.WeightRequest(project="shop", by="ann", weight=2.0),
             messages.CleanRequest(orders=("a1",), by="ann"),
             messages.KeepRequest(keep_seconds=3600.0, by="ann"),
             messages.UnparkRequest(account="claude", by="ann"),

@@ -139,7 +139,6 @@ FULL = train.TrainRecord(
     paused=Note(at=1.0, by="ana", what="lunch"),
     back=(train.ReturnedChange(order="d", first="d", commit="c4", kind="conflict", why="a.txt", at=1.0),),
     left_out=(train.LeftOut(order="e", kind="red", why="its check failed", at=1.0),),
-    flaky_tests={"test_x": 2},
 )
 
 

@@ -80,7 +80,7 @@ async def show(bus: Bus, place: Path, say: Callable[[str], None]) -> bool:
             say(f"  {step} was in conflict with what had landed; its author got both sides: {helper} has both")
     say(f"{record.state}: {record.why}")
     for line in (await commands.report(bus, name)).text.splitlines():
-        if line.startswith(("|", "Where", "restating")) or "briefs took" in line:
+        if line.startswith("|"):
             say(f"  {line}")
     return record.state == "met" and await client.get_receipt(bus, record.steps["stock"].order) is not None
 

@@ -172,15 +172,9 @@ def _used(record: GoalRecord) -> str:
 def show(name: str, as_json: bool) -> None:
     """Show a goal: its waves, the state of each order, open questions, and use of the budget."""
 
-    async def work(bus: Bus) -> tuple[Any, Any, Any]:
-        from treadle.goals import commands
-
-        record, plan = await commands.show(bus, name)
-        return record, plan, None if record.ended else await commands.expected(bus, record, plan)
-
-    record, plan, more = with_bus(work)
+    record, plan = with_bus(lambda bus: _commands().show(bus, name))
     if as_json:
-        return show_json({"goal": record, "plan": plan, "forecast": more})
+        return show_json({"goal": record, "plan": plan})
     from treadle.goals.briefing import outcome_of
     from treadle.goals.waves import waves
 
@@ -188,9 +182,6 @@ def show(name: str, as_json: bool) -> None:
     click.echo(f"state   {record.shown_state}{f': {record.why}' if record.why else ''}, for {age(record.began)}")
     click.echo(f"lands   on {record.branch} of {record.root}")
     click.echo(f"used    {_used(record)}, {record.placed} orders of {budget_words(plan.budget)}")
-    if more is not None and more.tokens:
-        spread = f" ± {more.spread}" if more.spread is not None else ""
-        click.echo(f"expects {more.tokens}{spread} tokens more, from {more.seen} orders of these sizes here")
     width = max(len(each) for each in record.steps)
     for wave in waves(plan)[0]:
         click.echo(f"\nwave {wave.number}")
@@ -210,24 +201,19 @@ def budget_words(budget: Any) -> str:
 
 @click.command("report")
 @click.argument("name", metavar="ID")
-@click.option("--html", "as_html", is_flag=True, help="Write an HTML page.")
 @click.option("--out", default="-", metavar="FILE", help="Write to this file. Default: standard output.")
 @json_option
-def report(name: str, as_html: bool, out: str, as_json: bool) -> None:
+def report(name: str, out: str, as_json: bool) -> None:
     """Report on a goal: the request, what landed, who did it, tokens by role, and dropped orders.
 
-    Prints Markdown, HTML with --html, or the data with --json.
+    Prints Markdown, or the data with --json.
     """
-    if as_json and (as_html or out != "-"):
-        raise ConfigError("--json is printed, and is no page", hint="leave out --html and --out")
+    if as_json and out != "-":
+        raise ConfigError("--json is printed", hint="leave out --out")
     found = with_bus(lambda bus: _commands().report(bus, name))
     if as_json:
         return show_json(found)
     text = found.text
-    if as_html:
-        from treadle.goals.commands import page
-
-        text = page(text, text.splitlines()[0].lstrip("# "))
     if out == "-":
         click.echo(text, nl=False)
     else:
@@ -300,8 +286,7 @@ def plan_(
 
         return show_json({"file": out, **structs.asdict(made)})
     say = (lambda line: click.echo(line, err=True)) if as_json else click.echo
-    parts = f" and {len(made.parts)} planners of parts" if made.parts else ""
-    say(f"{out}: planned by {made.order}{parts}, {made.used.tokens} tokens, {made.tries} tries")
+    say(f"{out}: planned by {made.order}, {made.used.tokens} tokens, {made.tries} tries")
     if sys.stdin.isatty() and sys.stdout.isatty() and not as_json:
         click.edit(filename=out)
     if go:
@@ -502,5 +487,4 @@ def _show_cost(found: Any) -> None:
     for brief in found.briefs:
         capsules = f" + at most {brief.capsules} of capsules" if brief.capsules else ""
         click.echo(f"  {brief.order:{width}}  {brief.shared} shared by its wave + {brief.own} of its own{capsules}")
-    for name, cost in (("all briefs", found.delta), ("restating the plan to each", found.restated)):
-        click.echo(f"  {name}: {cost.uncached}, or {cost.cached} where beginnings are cached at a tenth of the price")
+    click.echo(f"  all briefs: {sum(each.shared + each.own + each.capsules for each in found.briefs)}")

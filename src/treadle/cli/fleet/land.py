@@ -188,7 +188,6 @@ def _facts(record: TrainRecord) -> dict[str, Any]:
         "landed": record.landed,
         "checks": record.checks,
         "flaky": record.flaky,
-        "flaky_tests": record.flaky_tests,
         "require": record.require,
         "slots": record.slots,
         "policy": record.policy,
@@ -220,8 +219,6 @@ def show(name: str, as_json: bool) -> None:
         click.echo(f"requires {record.require}")
     if note := queue.check_note(record):
         click.echo(f"         {note}")
-    for test, count in sorted(record.flaky_tests.items(), key=lambda each: -each[1])[:5]:
-        click.echo(f"flaky    {test}: {count} times")
     if state := views.held_up(record):
         click.echo(state)
     for title, cars in (("row", record.row), ("alone", record.apart)):

@@ -1,5 +1,5 @@
-"""`treadle fleet up`, `down`, `status`, `node`, `nodes`, `drain`, `add`, `join`...: the machines; `backup`, `restore`,
-`keep`: what is stored.
+"""`treadle fleet up`, `down`, `status`, `node`, `nodes`, `drain`, `add`, `join`...: the machines; `keep`: what
+is stored.
 """
 
 from __future__ import annotations
@@ -20,44 +20,6 @@ from treadle.io.process.loop import run_async
 
 if TYPE_CHECKING:
     from treadle.fleet.engine.bus import Bus
-
-
-# `treadle fleet backup`, `restore`, `keep`: what is kept, where, and for how long.
-
-
-@click.command("backup")
-@click.argument("directory", metavar="DIR")
-@json_option
-def backup(directory: str, as_json: bool) -> None:
-    """Back up all streams of the running fleet to a new directory. The backup contains credentials: keep it safe.
-
-    The files are the server's own snapshots, made through its API.
-    """
-    from treadle.fleet.engine import server
-
-    size = with_bus(lambda bus: server.backup(bus, directory, say=_say))
-    show_json({"bytes": size}) if as_json else click.echo(f"{size / 1e6:.1f} MB in {directory}")
-
-
-@click.command("restore")
-@click.argument("directory", metavar="DIR")
-@json_option
-def restore(directory: str, as_json: bool) -> None:
-    """Restore a backup into this machine's fleet, which must have no orders. Then run `treadle fleet up`.
-
-    Without a fleet on this machine, one is created with the backup's credentials, so that its nodes can reconnect.
-    """
-    from treadle.fleet.engine import server
-
-    run_async(server.restore(directory, say=_say))
-    if as_json:
-        return show_json({"restored": directory})
-    click.echo("restored; `treadle fleet up` goes on from there")
-
-
-def _say(text: str) -> None:
-    if sys.stderr.isatty():
-        click.echo(text, err=True)
 
 
 @click.command("keep")
@@ -490,4 +452,4 @@ def join(code: str, labels: tuple[str, ...], as_json: bool, **options: Any) -> N
     click.echo(f"{name} is a node of the fleet now, kept running by {keeper}", err=True)
 
 
-COMMANDS = (up, down, status, node, nodes, drain, add, remove, invite, join, backup, restore, keep)
+COMMANDS = (up, down, status, node, nodes, drain, add, remove, invite, join, keep)

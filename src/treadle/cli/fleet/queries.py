@@ -31,33 +31,7 @@ from treadle.cli.render import colourful, one_line, printable
 from treadle.errors import ConfigError, TimedOut
 from treadle.io.tasks import end_tasks
 
-# `treadle fleet search` and `phone`: find old work again, and be reached when away.
-
-
-def _show_hits(found: dict[str, Any]) -> None:
-    hits, total = found["hits"], found["total"]
-    bold, plain = ("\x1b[1m", "\x1b[0m") if colourful(sys.stdout) else ("", "")
-    for hit in hits:
-        click.echo(f"{hit.order}  {hit.state:9}  {hit.kind:7}  {one_line(hit.title)[:60]}")
-        text = hit.text.replace("\x01", "\ue000").replace("\x02", "\ue001")
-        click.echo(f"    {one_line(text).replace(chr(0xE000), bold).replace(chr(0xE001), plain)}")
-    if total > len(hits):
-        click.echo(f"{total} texts match; these are the best of each order", err=True)
-    elif not hits:
-        click.echo("No matches in messages, commands or files.", err=True)
-
-
-@fleet_command("search", _show_hits)
-@click.argument("words", nargs=-1, required=True)
-@click.option("--kind", type=click.Choice(["task", "turn", "command", "file"]), help="Search only this kind of text.")
-@click.option("-n", "--count", default=25, show_default=True, help="Maximum number of results.")
-async def search(bus: Any, words: tuple[str, ...], kind: str | None, count: int) -> Any:
-    """Search the tasks, messages, commands and files of orders. Best matches first."""
-    from treadle.fleet.find.index import up_to_date
-
-    async with up_to_date(bus) as index:
-        hits, total = index.search(" ".join(words), count=count, kind=kind or "")
-        return {"hits": hits, "total": total}
+# `treadle fleet phone`: be reached when away.
 
 
 @click.command("phone")
@@ -341,4 +315,4 @@ def wait(names: tuple[str, ...], or_asks: bool, timeout: float | None, as_json: 
     sys.exit(max(exit_code(order.state) if order.ended else 0 for order in ended))
 
 
-COMMANDS = (ls, show, logs, explain, wait, search, phone)
+COMMANDS = (ls, show, logs, explain, wait, phone)

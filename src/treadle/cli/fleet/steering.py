@@ -283,21 +283,6 @@ async def limit(bus: Any, scope: str, most: int | None) -> Any:
     return {"scope": scope, "most": most}
 
 
-@fleet_command("weight")
-@click.argument("project")
-@click.argument("turns", type=click.FloatRange(0, 1000, min_open=True))
-async def weight(bus: Any, project: str, turns: float) -> Any:
-    """Set a project's share of orders: 2 starts twice as many orders as 1 while both have some queued.
-
-    Projects with the same priority take turns, and so do the submitters within a project. Orders without a project
-    count towards their repository.
-    """
-    from treadle.fleet import client
-
-    await client.set_weight(bus, project, turns)
-    return {"project": project, "weight": turns}
-
-
 # `treadle fleet diff`, `review`, `discard`, `compare`, `receipt`: the results of orders.
 
 
@@ -412,7 +397,6 @@ COMMANDS = (
     say,
     budget,
     limit,
-    weight,
     diff,
     review,
     discard,

@@ -1,1 +1,1 @@
-"""All orders as rows to filter, count and search: an index, which is only a copy of the engine's streams."""
+"""All orders as rows to filter and count: an index, which is only a copy of the engine's streams."""

@@ -1,4 +1,4 @@
-"""All orders and what was said in their runs, in a form that can be filtered, counted and searched.
+"""All orders, in a form that can be filtered and counted, and where the events of their runs are.
 
 A SQLite file beside the fleet's other files, fed from the engine's two streams. It is only a copy: a file that is
 lost, damaged, or of another fleet or format is rebuilt from the first message on.
@@ -8,46 +8,24 @@ lost, damaged, or of another fleet or format is rebuilt from the first message o
     found = index.orders(OrderFilter(states=("failed",)), count=50)
 """
 
-import asyncio
 import os
 import sqlite3
 import threading
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
-from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Any, Literal
 
 import msgspec
 from msgspec.structs import replace
 
 from treadle.errors import StorageError
-from treadle.fleet.engine import places
 from treadle.fleet.engine.bus import EVENTS, STATE, Bus, Entry
-from treadle.fleet.engine.streams import Pull
-from treadle.fleet.find.order_rows import Chunk, Listed, OrderFilter, OrderRow, SearchHit, row_of
+from treadle.fleet.find.order_rows import Chunk, Listed, OrderFilter, OrderRow, row_of
 from treadle.fleet.orders import begun, encode, read_answer, read_order, read_spec
 from treadle.wire.fleet import keys
 from treadle.wire.fleet.records import AnswerRecord, AskRecord
-
-# Which parts of an order's events are searched, and which events are errors.
-
-
-def texts_of(event: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    kind = event.get("type")
-    if kind == "message" and event.get("kind", "text") == "text" and event.get("text"):
-        yield "turn", str(event["text"])
-    elif kind == "turn_started" and event.get("prompt"):
-        yield "turn", str(event["prompt"])
-    elif kind == "tool_started":
-        if event.get("command"):
-            yield "command", str(event["command"])
-        for path in event.get("paths") or ():
-            yield "file", str(path)
-    elif kind == "command_run" and not event.get("call"):
-        yield "command", str(event.get("command", ""))
-    elif kind == "file_changed":
-        yield "file", str(event.get("path", ""))
 
 
 def is_error(event: dict[str, Any]) -> bool:
@@ -60,9 +38,7 @@ def is_error(event: dict[str, Any]) -> bool:
     )
 
 
-FORMAT = 6
-TEXT_MAX = 20_000
-"""How many characters of one text are searched."""
+FORMAT = 7
 LATEST = 2000
 """How many orders are looked at for values to choose from."""
 FACETS = ("state", "agent", "project", "node", "needs")
@@ -106,7 +82,6 @@ CREATE TABLE asks (key TEXT PRIMARY KEY, body BLOB, answer BLOB) WITHOUT ROWID;
 CREATE TABLE chunks (seq INTEGER PRIMARY KEY, of TEXT, attempt INTEGER, first INTEGER, count INTEGER);
 CREATE INDEX chunks_by_order ON chunks (of, seq);
 CREATE TABLE errors (of TEXT, seq INTEGER, n INTEGER, PRIMARY KEY (of, seq, n)) WITHOUT ROWID;
-CREATE VIRTUAL TABLE texts USING fts5 (text, of UNINDEXED, kind UNINDEXED, seq UNINDEXED);
 """
 
 
@@ -206,8 +181,6 @@ class OrderIndex:
                     "INSERT OR REPLACE INTO chunks VALUES (?, ?, ?, ?, ?)",
                     (seq, order, int(attempt), body.get("n", 0), len(events)),
                 )
-                texts = [(text[:TEXT_MAX], order, kind, seq) for event in events for kind, text in texts_of(event)]
-                db.executemany("INSERT INTO texts VALUES (?, ?, ?, ?)", texts)
                 for number, event in enumerate(events, body.get("n", 1)):
                     if is_error(event):
                         db.execute("INSERT OR IGNORE INTO errors VALUES (?, ?, ?)", (order, seq, number))
@@ -305,27 +278,6 @@ class OrderIndex:
             found = db.execute("SELECT seq, n FROM errors WHERE of = ? ORDER BY seq, n LIMIT 1", (order,)).fetchone()
         return (found[0], found[1]) if found else None
 
-    def search(self, words: str, *, count: int = 25, kind: str = "") -> tuple[list[SearchHit], int]:
-        """The best hits, one for each order and kind, and the number of all matching texts."""
-        query = " ".join('"' + word.replace('"', '""') + '"*' for word in words.replace("\0", " ").split())
-        if not query:
-            return [], 0
-        only, values = (" AND kind = ?", [query, kind]) if kind else ("", [query])
-        with self._reading() as db:
-            (total,) = db.execute(f"SELECT count(*) FROM texts WHERE texts MATCH ?{only}", values).fetchone()
-            found = db.execute(
-                "SELECT t.of, o.title, o.state, t.kind, t.seq, snippet(texts, 0, char(1), char(2), '…', 16) "
-                f"FROM texts t LEFT JOIN orders o ON o.id = t.of WHERE texts MATCH ?{only.replace('kind', 't.kind')} "
-                "ORDER BY rank LIMIT 500",
-                values,
-            ).fetchall()
-        hits: dict[tuple[str, str], SearchHit] = {}
-        for of, title, state, which, seq, text in found:
-            hits.setdefault(
-                (of, which), SearchHit(order=of, title=title or "", state=state or "", kind=which, text=text, seq=seq)
-            )
-        return list(hits.values())[:count], total
-
     def _meta(self, name: str, default: int) -> Any:
         with self._reading() as db:
             return self._cursor(db, name, default)
@@ -380,11 +332,10 @@ def _set(db: sqlite3.Connection, name: str, value: Any) -> None:
 
 
 def _remove(db: sqlite3.Connection, names: list[str]) -> None:
-    """Remove all of these orders at once: finding their texts means looking at every text."""
     if not names:
         return
     every = msgspec.json.encode(names).decode()
-    for table, column in (("orders", "id"), ("chunks", "of"), ("errors", "of"), ("texts", "of")):
+    for table, column in (("orders", "id"), ("chunks", "of"), ("errors", "of")):
         db.execute(f"DELETE FROM {table} WHERE {column} IN (SELECT value FROM json_each(?))", (every,))
     for name in names:
         db.execute("DELETE FROM asks WHERE key >= ? AND key < ?", (f"{name}.", f"{name}/"))
@@ -415,7 +366,6 @@ def _take_spec(db: sqlite3.Connection, entry: Entry, name: str) -> OrderRow | No
         spec = read_spec(entry.value)
     except StorageError:
         return None  # the scheduler says so in the order
-    db.execute("INSERT INTO texts VALUES (?, ?, 'task', 0)", (f"{spec.title}\n{spec.task}"[:TEXT_MAX], name))
     if db.execute("SELECT 1 FROM orders WHERE id = ?", (name,)).fetchone():
         return None
     row = row_of(begun(spec, time.time()), entry.revision)
@@ -482,24 +432,6 @@ def _facet(db: sqlite3.Connection, table: str, wanted: OrderFilter, name: str) -
     return {str(value): count for value, count in db.execute(query, values)}
 
 
-# The index for a command: brought up to date with the engine, then queried. A running server feeds the same file.
-
-KEYS = (keys.ORDER(), keys.SPEC(), keys.ASK(), keys.ANSWER())
-
-
-@asynccontextmanager
-async def up_to_date(bus: Bus) -> AsyncIterator[OrderIndex]:
-    """The index of this machine's fleet, with everything that the engine had when it was opened."""
-    path = os.path.join(places.inside(), "index.sqlite")
-    index = await asyncio.to_thread(OrderIndex, path, await streams_of(bus))
-    try:
-        await _catch_up_state(bus, index)
-        await _catch_up_events(bus, index)
-        yield index
-    finally:
-        index.close()
-
-
 async def streams_of(bus: Bus) -> str:
     """Identifies the streams of a fleet; streams that were removed and made again get another identity."""
     parts = []
@@ -513,35 +445,3 @@ def value_of(message: Any) -> bytes:
     """The value that a message of the state stream gives its key; empty when the key was removed."""
     removed = (message.headers or {}).get("KV-Operation")
     return b"" if removed else bytes(message.data)
-
-
-async def _catch_up_state(bus: Bus, index: OrderIndex) -> None:
-    pull = Pull(bus, STATE, filters=tuple(keys.BUCKET + key for key in KEYS), start=index.state_at, batch=1000)
-    try:
-        if pull.position > await bus.last_revision():
-            return
-        while messages := await pull.next(1.0):
-            entries = [
-                Entry(each.subject.removeprefix(keys.BUCKET), value_of(each), each.metadata.sequence.stream)
-                for each in messages
-            ]
-            await asyncio.to_thread(index.take_state, entries)
-            if messages[-1].metadata.num_pending == 0:
-                return
-    finally:
-        await pull.close()
-
-
-async def _catch_up_events(bus: Bus, index: OrderIndex) -> None:
-    info = await bus.api(f"STREAM.INFO.{EVENTS}")
-    pull = Pull(bus, EVENTS, filters=("fleet.ev.>",), start=index.events_at, batch=1000)
-    try:
-        if pull.position > int(info["state"]["last_seq"]):
-            return
-        while messages := await pull.next(1.0):
-            plain = [(each.subject, each.metadata.sequence.stream, each.data) for each in messages]
-            await asyncio.to_thread(index.take_events, plain)
-            if messages[-1].metadata.num_pending == 0:
-                return
-    finally:
-        await pull.close()

@@ -1,4 +1,4 @@
-"""Orders as lists show them: the row of an order, the filter that selects them, search hits; the fleet at a glance."""
+"""Orders as lists show them: the row of an order, the filter that selects them."""
 
 import msgspec
 
@@ -52,18 +52,6 @@ class Listed(msgspec.Struct, frozen=True, kw_only=True):
     next: int | None = None
     """Pass this as `before` to continue; None when these are the last."""
     facets: dict[str, dict[str, int]] = {}
-
-
-class SearchHit(msgspec.Struct, frozen=True, kw_only=True):
-    order: str
-    title: str
-    state: str
-    kind: str
-    """task, turn, command or file."""
-    text: str
-    """The words around the hit, which is between \x01 and \x02."""
-    seq: int
-    """The position in the order's events; 0 for the task itself."""
 
 
 class Chunk(msgspec.Struct, frozen=True, kw_only=True):

@@ -283,8 +283,7 @@ class Messages:
 # What other orders hold in the same repository, on any machine: this order may not write there.
 #
 # The scheduler sends it with each answer to a beat. A tool that would write there is refused; what a command wrote
-# there is found when it has ended. The conflict radar is the other half: both orders are told of files that both
-# change.
+# there is found when it has ended.
 
 LISTED = 5
 
@@ -296,7 +295,6 @@ class Claimed:
         self._differing = dirty
         self.others: dict[str, list[Surface]] = {}
         """Order -> what it holds."""
-        self._warned: set[tuple[str, tuple[str, ...]]] = set()
 
     def learn(self, others: Mapping[str, Iterable[str]]) -> None:
         self.others = {order: [Surface(text) for text in surfaces] for order, surfaces in others.items()}
@@ -342,21 +340,6 @@ class Claimed:
     def _dirty(self) -> set[str]:
         """What differs from the start. Only looked at where another order holds something."""
         return self._differing() if self.others else set()
-
-    def collisions(self, reported: Mapping[str, Any]) -> str:
-        """New findings of the radar in words for the agent; empty when there is nothing new."""
-        new = []
-        for order, files in reported.items():
-            mark = (order, tuple(files))
-            if mark not in self._warned:
-                self._warned.add(mark)
-                new.append(f"{', '.join(files[:LISTED])} (order {order})")
-        if not new:
-            return ""
-        return (
-            f"Another agent changes files that you change too: {'; '.join(new)}. Keep your changes there small, or "
-            "leave them to it; what both change has to be merged by hand."
-        )
 
 
 def _description(held: Mapping[str, list[str]]) -> str:
@@ -562,7 +545,6 @@ class Execution:
             tree=self._tree_seen,
             busy=self._busy,
             resumed=self.before.how,
-            changed=list(self.checkpoints.changed),
             pid=os.getpid(),
         )
 
@@ -621,19 +603,12 @@ class Execution:
             )
 
     async def learn(self, answer: RunBeatAnswer) -> None:
-        """Take in what the scheduler sends with each beat: the limits, and what others in the same repository do."""
+        """Take in what the scheduler sends with each beat: the limits, and what others in the same repository hold."""
         self.attempt.limits = answer.limits or self.attempt.limits
         self._others = answer.claims
         self._may_begin.set()
-        if self.claimed is None:
-            return
-        self.claimed.learn(self._others)
-        if text := self.claimed.collisions(answer.collisions):
-            self.attempt.tell(Warned(message=text, code="collision", ts=time.time()))
-            try:
-                await self.steer(text)
-            except Unsupported:
-                await self.say_next(text, now=False)
+        if self.claimed is not None:
+            self.claimed.learn(self._others)
 
     async def nudge(self, why: str) -> None:
         text = f"You seem to be stuck ({why}). Look at what you have, and go on in another way or say what you need."
@@ -962,7 +937,7 @@ class Execution:
         stored = {"patch": self.attempt.object_name("patch"), "bundle": self.attempt.object_name("bundle")}
         await streams.put(self.attempt.bus, stored["patch"], patch)
         await streams.put(self.attempt.bus, stored["bundle"], bundle)
-        self.result |= {**stored, "bundled": trees.RESULT}
+        self.result |= stored
         self.result |= {"node": self.attempt.order.node, "branch": trees.branch_name(self.spec.id)}
 
     async def settle(self, counted: bool) -> None:

@@ -99,8 +99,7 @@ def _start(pattern: str, cwd: str) -> str:
 log = logging.getLogger(__name__)
 
 FORMAT = 1
-PLAIN, CHECKPOINT = 1, 2
-"""Release 0.1 stored the session as it was, which is still read; since then it is encrypted."""
+CHECKPOINT = 2
 KIND = "checkpoint"
 SECONDS = 5.0
 """Seconds between two checkpoints of a run."""
@@ -134,7 +133,7 @@ class Checkpoint(msgspec.Struct, frozen=True, kw_only=True):
     bundle: bytes = b""
     """The commits since `start`."""
     files: dict[str, bytes] = {}
-    """The session's files, as the agent keeps them; never stored like this since format 2."""
+    """The session's files, as the agent keeps them; never stored like this."""
     sealed: bytes = b""
     """The same, encrypted with the order's key under the checkpoint's name."""
     words: str = ""
@@ -149,23 +148,22 @@ async def fetch(bus: Bus, node: str, order: str, attempt: int, key: bytes | None
 
     Without the right key it comes without the session.
     """
-    plain = f"{KIND}.{order}.{attempt}"
-    for name in (streams.owned(node, plain), plain):  # release 0.1 stored it without its node
-        try:
-            data = await streams.get(bus, name)
-            return _opened(data, plain, key)
-        except NotFound:
-            continue
-        except (StorageError, msgspec.MsgspecError) as error:
-            log.warning("%s is not used: %s", name, error)
-    return None
+    name = f"{KIND}.{order}.{attempt}"
+    try:
+        return _opened(await streams.get(bus, streams.owned(node, name)), name, key)
+    except NotFound:
+        return None
+    except (StorageError, msgspec.MsgspecError) as error:
+        log.warning("%s is not used: %s", name, error)
+        return None
 
 
 def _opened(data: bytes, name: str, key: bytes | None) -> Checkpoint | None:
     found = msgspec.msgpack.decode(data, type=Checkpoint)
-    if found.format not in (PLAIN, CHECKPOINT):
+    if found.format != CHECKPOINT:
         return None
-    if found.format == PLAIN or not found.sealed or key is None:
+    found = replace(found, files={})  # what is not encrypted was not written by us
+    if not found.sealed or key is None:
         return found
     try:
         session = places.unseal(key, found.sealed, name)
@@ -185,8 +183,6 @@ class Checkpoints:
     def __init__(self, attempt: RunningAttempt) -> None:
         self._attempt = attempt
         self.session = ""
-        self.changed: tuple[str, ...] = ()
-        """What had changed in the worktree at the last checkpoint."""
         self.gathering = Gathering(attempt.redactor)
         self._more = asyncio.Event()
         self._slot = "a"
@@ -256,7 +252,6 @@ class Checkpoints:
         commit, bundle = "", b""
         if taker is not None:
             commit = taker.commit(head, "as it was when the attempt was cut off").commit
-            self.changed = taker.changed(commit)
             if commit != tree.start:
                 bundle = taker.bundle(commit)
         return Checkpoint(
@@ -335,8 +330,6 @@ async def _from_this_machine(attempt: RunningAttempt, order: str, number: int, s
     except (Busy, StorageError):
         return None
     attempt.locks.callback(holding.__exit__, None, None, None)
-    if state.tree.top and not state.tree.store:
-        return None  # a `git worktree` of release 0.1: its checkpoint is in the object store
     if not await asyncio.to_thread(_is_unused, state.tree.top or state.tree.root):
         return None
     # One that was killed while it made the tree again has removed the store, and named its own nowhere yet.

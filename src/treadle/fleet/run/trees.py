@@ -34,8 +34,6 @@ from treadle.workspace.workspace import Origin, make_readable
 
 RESULT = "refs/heads/result"
 """The commit that a bundle carries."""
-FORMER = "refs/worktree/treadle-bundle"
-"""The same in bundles of release 0.1."""
 AGENT = "refs/heads/agent"
 SMALL = 4096
 PATCH_MAX = 64 * 1024 * 1024
@@ -51,7 +49,7 @@ class WorkTree(msgspec.Struct, frozen=True, kw_only=True):
     source: str = ""
     """The top of the user's repository."""
     store: str = ""
-    """Our store beside it. Empty in a record of release 0.1, whose working trees were `git worktree`s."""
+    """Our store beside it."""
 
 
 class Left(msgspec.Struct, frozen=True, kw_only=True):
@@ -77,7 +75,7 @@ def prepare(spec: Spec, root: str, path: str, store: str, left: Left | None = No
         remove_tree(place)
     made = Store.make(store, lenders=user.object_places(), algorithm="sha1" if len(start) == 40 else "sha256")
     if bundle and left is not None:
-        made.take_bundle(bundle, bundle_ref(bundle), RESULT)
+        made.take_bundle(bundle, RESULT, RESULT)
     _, files = made.borrow_tree(left.commit if left is not None else start)
     write_files(made, files, path)
     _make_git(made, user, path, start, left.head if left is not None else start)
@@ -131,16 +129,6 @@ def commit_of(user: UserRepository, name: str) -> str:
     if done.code != 0:
         raise checkouts.missing(user, name)
     return done.stdout.decode().strip()
-
-
-def bundle_ref(bundle: bytes) -> str:
-    """The ref that a bundle of ours carries; of this release or the one before."""
-    return RESULT if f" {RESULT}\n".encode() in bundle[:SMALL] else FORMER
-
-
-def bundled(result: Mapping[str, object]) -> str:
-    """The ref that the commit of a result has in its bundle."""
-    return str(result.get("bundled") or FORMER)
 
 
 # Taking the work out of the tree.
@@ -332,14 +320,12 @@ def _name_branch(tree: WorkTree, taker: WorkTaker, branch: str, commit: str) -> 
 
 
 def remove_leftovers(directory: str, tree: WorkTree) -> None:
-    """Remove what an ended attempt has left in its directory; also a `git worktree` of release 0.1."""
+    """Remove what an ended attempt has left in its directory."""
     remove_tree(os.path.join(directory, "work"))
     remove_tree(os.path.join(directory, "store"))
     user = checkouts.find(tree.source) if tree.top and os.path.isdir(tree.source) else None
     if user is not None:
         forget(user, os.path.join(directory, "store"))
-        if not tree.store:
-            user.run("worktree", "prune", check=False)
 
 
 # The files that an order works on, on this node: its own directory, or a repository brought here in a bundle.

@@ -155,8 +155,8 @@ def pause(spec: Spec, order: Order) -> float:
 # a project between those who submit.
 #
 # The one who was served least goes first, whatever was submitted earlier (start-time fair queueing): each order that
-# is placed costs its project, and its submitter there, one turn, or less for a project of more weight. Who comes back
-# after a while without orders has saved up nothing. So ten orders of one project delay the first of another by one.
+# is placed costs its project, and its submitter there, one turn. Who comes back after a while without orders has saved
+# up nothing. So ten orders of one project delay the first of another by one.
 
 Numbered: TypeAlias = tuple[int, str]
 """An order, after its number in the line."""
@@ -178,10 +178,10 @@ class Turns:
     def at(self, who: str) -> float:
         return self._served.get(who, self._clock)
 
-    def served(self, who: str, cost: float) -> None:
+    def served(self, who: str) -> None:
         before = self.at(who)
         self._clock = max(self._clock, before)
-        self._served[who] = before + cost
+        self._served[who] = before + 1.0
 
     def forget(self, waiting: Mapping[str, object]) -> None:
         if len(self._served) > FORGET + len(waiting):
@@ -189,9 +189,7 @@ class Turns:
 
 
 class FairLine:
-    def __init__(self, weights: Callable[[], Mapping[str, float]] = dict) -> None:
-        """`weights` says how many turns a project gets where another gets one."""
-        self._weights = weights
+    def __init__(self) -> None:
         self._lanes: dict[str, dict[str, dict[str, int]]] = {}
         """Project -> submitter -> order -> its number in the whole line."""
         self._where: dict[str, tuple[str, str]] = {}
@@ -238,45 +236,37 @@ class FairLine:
     def placed(self, spec: Spec) -> None:
         """The order was placed, which counts as a turn of its project and its submitter."""
         project = project_of(spec)
-        self._projects.served(project, self._cost(project))
-        self._submitters.setdefault(project, Turns()).served(spec.by, 1.0)
+        self._projects.served(project)
+        self._submitters.setdefault(project, Turns()).served(spec.by)
         self._submitters[project].forget(self._lanes.get(project, {}))
         self._projects.forget(self._lanes)
         if len(self._submitters) > FORGET + len(self._lanes):
             self._submitters = {name: turns for name, turns in self._submitters.items() if name in self._lanes}
 
-    def _cost(self, project: str) -> float:
-        return 1.0 / self._weights().get(project, 1.0)
-
     def names(self, most: int | None = None) -> Iterator[str]:
         """The orders as they would be placed, one after the other, if nothing else kept any of them; at most so many
         of each submitter. Orders may be added and removed meanwhile, which shows the next time."""
-        projects = [
-            (self._projects.at(project), self._cost(project), self._of_project(project, most))
-            for project in self._lanes
-        ]
+        projects = [(self._projects.at(project), self._of_project(project, most)) for project in self._lanes]
         return (name for _, name in _fair(projects))
 
     def _of_project(self, project: str, most: int | None) -> Iterator[Numbered]:
         turns, lanes = self._submitters[project], self._lanes[project].items()
         copied = {by: [(at, name) for name, at in islice(lane.items(), most)] for by, lane in lanes}
-        return _fair([(turns.at(by), 1.0, iter(lane)) for by, lane in copied.items()])
+        return _fair([(turns.at(by), iter(lane)) for by, lane in copied.items()])
 
 
-def _fair(sources: Iterable[tuple[float, float, Iterator[Numbered]]]) -> Iterator[Numbered]:
-    """What several have, each with what it was served and what a turn costs it: least served first, then earliest."""
-    heads = [
-        (at, *first, index, cost, rest) for index, (at, cost, rest) in enumerate(sources) for first in [next(rest)]
-    ]
+def _fair(sources: Iterable[tuple[float, Iterator[Numbered]]]) -> Iterator[Numbered]:
+    """What several have, each with what it was served: least served first, then earliest."""
+    heads = [(at, *first, index, rest) for index, (at, rest) in enumerate(sources) for first in [next(rest)]]
     heapq.heapify(heads)
     while heads:
-        at, number, name, index, cost, rest = heads[0]
+        at, number, name, index, rest = heads[0]
         yield number, name
         following = next(rest, None)
         if following is None:
             heapq.heappop(heads)
         else:
-            heapq.heapreplace(heads, (at + cost, *following, index, cost, rest))
+            heapq.heapreplace(heads, (at + 1.0, *following, index, rest))
 
 
 def project_of(spec: Spec) -> str:
@@ -297,7 +287,7 @@ class Book:
         self.lease = lease
         self.wall = wall
         self.rows: dict[str, OpenOrder] = {}
-        self.queue = {priority: FairLine(lambda: self.control.weights) for priority in range(9, -1, -1)}
+        self.queue = {priority: FairLine() for priority in range(9, -1, -1)}
         self.nodes: dict[str, NodeView] = {}
         self.children: dict[str, set[str]] = {}
         self.fate: dict[str, State] = {}
@@ -341,15 +331,6 @@ class Book:
     def claims_of_others(self, row: OpenOrder) -> dict[str, list[str]]:
         found = {other.spec.id: other.closed_to(row) for other in self._in_same_repository(row)}
         return {name: held for name, held in found.items() if held}
-
-    def collisions(self, row: OpenOrder) -> dict[str, list[str]]:
-        """The conflict radar: files that both this order and another change, by the other order."""
-        mine = set(row.activity.changed)
-        found = {}
-        for other in self._in_same_repository(row) if mine else ():
-            if both := mine.intersection(other.activity.changed):
-                found[other.spec.id] = sorted(both)
-        return found
 
     def node(self, name: str, now: float) -> NodeView:
         if name not in self.nodes:

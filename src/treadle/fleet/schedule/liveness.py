@@ -78,7 +78,6 @@ def _evidence(found: Why, activity: RunActivity, problem: str, now: float) -> li
     if activity.busy:
         facts.append(f"its processes worked {now - activity.busy:.0f} s ago")
     facts += [problem] if problem else []
-    facts += [f"{', '.join(files[:3])} is changed by order {other} too" for other, files in found.collisions.items()]
     return [*facts, found.over_budget] if found.over_budget else facts
 
 

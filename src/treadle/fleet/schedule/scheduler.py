@@ -133,7 +133,6 @@ class Answering:
             hold_until=park.until if park is not None and park.until > book.wall() else 0.0,
             paused=any(scope in book.control.pauses for scope in held) or bool(over_budget(book, row)),
             claims=book.claims_of_others(row),
-            collisions=book.collisions(row),
         )
 
     def _held(self, node: str, order: str, attempt: int) -> OpenOrder | None:
@@ -183,7 +182,6 @@ class Answering:
             lease=book.lease,
             stall=row.spec.stall_seconds,
             activity=row.activity,
-            collisions=book.collisions(row),
             over_budget=over_budget(book, row),
         )
 
@@ -348,9 +346,6 @@ async def apply(book: Book, cleaning: Cleaning, request: messages.AnyRequest) ->
             book.change_control(budgets=with_entry(control.budgets, request.scope, new))
         case messages.LimitRequest():
             book.change_control(limits=with_entry(control.limits, request.scope, request.most))
-        case messages.WeightRequest():
-            weight = None if request.weight == 1.0 else request.weight
-            book.change_control(weights=with_entry(control.weights, request.project, weight))
         case messages.CleanRequest():
             await cleaning.remove(request.orders)
         case messages.KeepRequest():

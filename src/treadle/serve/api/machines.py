@@ -12,7 +12,6 @@ from msgspec.structs import asdict
 from treadle.fleet import client
 from treadle.fleet.engine import places
 from treadle.fleet.engine.bus import EVENTS, STATE, Bus
-from treadle.fleet.find.order_rows import SearchHit
 from treadle.fleet.join import invitations
 from treadle.landing import train as trains
 from treadle.serve.api.board import ClaimRow
@@ -106,17 +105,6 @@ async def set_budget(asking: Asking) -> None:
     await client.set_budget(asking.bus, **asdict(given), by=asking.by)
 
 
-class NewWeight(RequestBody, frozen=True, kw_only=True):
-    project: Scope
-    weight: Annotated[float, Meta(gt=0, le=1000)]
-
-
-@call("PUT", "/weights", right="all", body=NewWeight)
-async def set_weight(asking: Asking) -> None:
-    """Set how many turns a project gets where another gets one."""
-    await client.set_weight(asking.bus, asking.body.project, asking.body.weight, by=asking.by)
-
-
 class NewLimit(RequestBody, frozen=True, kw_only=True):
     scope: Scope
     most: Annotated[int, Meta(ge=0, le=1_000_000)] | None = None
@@ -147,25 +135,6 @@ class SpentInHour(msgspec.Struct, frozen=True, kw_only=True):
 async def show_money(asking: Asking) -> list[SpentInHour]:
     """What orders used, by the hour in which they last changed, for the last week."""
     return [SpentInHour(**row) for row in asking.site.fleet.require_index().spent()]
-
-
-class SearchQuery(msgspec.Struct, frozen=True, kw_only=True):
-    q: Annotated[str, Meta(max_length=500)] = ""
-    kind: Annotated[str, Meta(pattern="^(|task|turn|command|file)$")] = ""
-    count: Annotated[int, Meta(ge=1, le=100)] = 25
-
-
-class MachinesFound(msgspec.Struct, frozen=True, kw_only=True):
-    hits: list[SearchHit]
-    total: int
-
-
-@call("GET", "/search", query=SearchQuery, returns=MachinesFound)
-async def search_runs(asking: Asking) -> MachinesFound:
-    """Search tasks, turns, commands and files touched."""
-    given: SearchQuery = asking.query
-    hits, total = asking.site.fleet.require_index().search(given.q, count=given.count, kind=given.kind)
-    return MachinesFound(hits=hits, total=total)
 
 
 # Figures of the fleet in the text format that Prometheus reads.

@@ -1,14 +1,13 @@
-// One field for everything: places of the page, orders, and what was said, run and touched in their runs.
+// One field for everything: places of the page, and orders by their title or id.
 
 import { get } from "./server.js";
-import { board } from "./store.js";
-import { el, fill, oneLine, plain } from "./text.js";
+import { el, fill, oneLine } from "./text.js";
 
 const PLACES = [["Board", "#/"], ["Orders", "#/orders"], ["Failed orders", "#/orders?state=failed"], ["Terminals", "#/terminals"], ["Nodes", "#/nodes"], ["Money", "#/money"], ["Claims", "#/claims"], ["New order", "#/new"], ["Settings and keys", "#/settings"]];
 
 /** @param {HTMLElement} where @param {{query: URLSearchParams}} address */
 export function show(where, { query }) {
-  const field = el("input", { type: "search", placeholder: "Search orders, what was said, commands, files; or a place to go", "aria-label": "Search" });
+  const field = el("input", { type: "search", placeholder: "Title or id of an order, or a place to go", "aria-label": "Search" });
   field.value = query.get("q") ?? "";
   const list = el("ul", { class: "hits" }), count = el("p", { class: "small", role: "status" });
   fill(where, el("h1", { class: "unseen" }, "Search"), field, count, list);
@@ -33,22 +32,16 @@ export function show(where, { query }) {
     history.replaceState(null, "", `#/search${words ? `?q=${encodeURIComponent(words)}` : ""}`);
     const low = words.toLowerCase();
     const places = PLACES.filter(([name]) => !words || name.toLowerCase().includes(low)).map(([name, to]) => el("li", null, el("a", { href: to }, name)));
-    const orders = words ? [...board.rows.values()].filter((row) => `${row.title} ${row.id}`.toLowerCase().includes(low)).slice(0, 8).map((row) => el("li", null, el("a", { href: `#/order/${row.id}` }, `${oneLine(row.title)} `, el("span", { class: "small" }, `${row.state} · ${row.id}`)))) : [];
-    fill(list, places, orders);
+    fill(list, places);
     if (!words) return fill(count);
     try {
-      const found = await get(`/search?q=${encodeURIComponent(words)}`);
+      const found = await get(`/orders?text=${encodeURIComponent(words)}&count=25`);
       if (mine !== asked) return;
-      fill(count, found.total ? `${found.total} texts match` : "No matches in messages, commands or files.");
-      list.append(...found.hits.map((/** @type {any} */ hit) => el("li", null, el("a", { href: `#/order/${hit.order}` }, el("span", { class: "small" }, `${hit.kind} · ${oneLine(hit.title)} · ${hit.state}`), el("div", null, ...marked(hit.text))))));
+      fill(count, found.total ? `${found.total} orders` : "No order has this in its title or id.");
+      list.append(...found.orders.map((/** @type {any} */ row) => el("li", null, el("a", { href: `#/order/${row.id}` }, `${oneLine(row.title)} `, el("span", { class: "small" }, `${row.state} · ${row.id}`)))));
     } catch (error) { if (mine === asked) fill(count, /** @type {Error} */ (error).message); }
   }
   field.focus();
   look();
   return () => clearTimeout(timer);
-}
-
-/** @param {string} text @returns {any[]} */
-function marked(text) {
-  return text.split(/[\x01\x02]/).map((part, place) => place % 2 ? el("mark", null, plain(part)) : plain(part));
 }

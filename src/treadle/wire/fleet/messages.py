@@ -172,13 +172,6 @@ class BudgetRequest(FleetRequest, frozen=True, kw_only=True, omit_defaults=True,
     daily: bool | UnsetType = UNSET
 
 
-class WeightRequest(FleetRequest, frozen=True, kw_only=True, omit_defaults=True, tag="weight"):
-    """How many turns a project gets where another gets one; 1 unless something else was said."""
-
-    project: str
-    weight: Annotated[float, Meta(gt=0, le=1000)] = 1.0
-
-
 class LimitRequest(FleetRequest, frozen=True, kw_only=True, omit_defaults=True, tag="limit"):
     scope: str
     most: int | None = None
@@ -206,7 +199,6 @@ AnyRequest: TypeAlias = (
     | UndrainRequest
     | BudgetRequest
     | LimitRequest
-    | WeightRequest
     | CleanRequest
     | KeepRequest
     | UnparkRequest
@@ -326,7 +318,6 @@ class RunActivity(FleetMessage, frozen=True, kw_only=True, omit_defaults=True):
     tree: TreeSeen = TreeSeen()
     busy: float = 0.0
     resumed: str = ""
-    changed: list[str] = []
     pid: int = 0
 
 
@@ -341,7 +332,6 @@ class RunBeatAnswer(FleetMessage, frozen=True, kw_only=True, omit_defaults=True)
     hold_until: float = 0.0
     paused: bool = False
     claims: dict[str, list[str]] = {}
-    collisions: dict[str, list[str]] = {}
 
 
 class SessionKeys(FleetMessage, frozen=True, kw_only=True, omit_defaults=True):
@@ -381,7 +371,6 @@ class Why(FleetMessage, frozen=True, kw_only=True, omit_defaults=True):
     lease: float = 5.0
     stall: float = 0.0
     activity: RunActivity | None = None
-    collisions: dict[str, list[str]] = {}
     over_budget: str = ""
     verdict: str = ""
     evidence: list[str] = []

@@ -320,8 +320,6 @@ class Control(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     budgets: dict[str, Budget] = {}
     limits: dict[str, int] = {}
     """How many may run at once, across all nodes: `agent:A`, `credential:C`, `repo:PATH`."""
-    weights: dict[str, float] = {}
-    """Project -> how many turns it gets where another gets one."""
     keep_seconds: float = 90 * 86400.0
     """How long an order that has ended stays stored; 0 is for ever."""
     keep_bytes: int = 8 * 1024**3

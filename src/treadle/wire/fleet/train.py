@@ -177,8 +177,6 @@ class TrainRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     checks: int = 0
     flaky: int = 0
     """Checks that failed once and passed when they were run again."""
-    flaky_tests: dict[str, int] = {}
-    """How often each test was what failed then, as far as the output names it."""
     paused: Note | None = None
     """It stands still until a person lets it go on."""
     delay: Delay | None = None

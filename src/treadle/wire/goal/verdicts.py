@@ -10,30 +10,19 @@ from typing import Annotated, Any, Literal, TypeVar
 import msgspec
 
 from treadle.errors import RemoteProtocolError
-from treadle.wire.goal.plan import ID, GoalPlan, PlannedOrder, faults, shape_faults
+from treadle.wire.goal.plan import GoalPlan, PlannedOrder, faults, shape_faults
 
 V = TypeVar("V", bound=msgspec.Struct)
 ANSWER_MAX = 100_000
 """The longest answer, in characters of JSON."""
 TOOL = "give_answer"
-PARTS_MAX = 20
-
-
-class PlanPart(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """A part of a goal that is too large for one plan. Another planner plans it."""
-
-    id: str
-    goal: str
-    after: tuple[str, ...] = ()
-    """The parts whose work must have landed before any of this one starts."""
 
 
 class PlanDraft(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """A planner's plan: its orders, or the parts that others plan."""
+    """A planner's plan."""
 
     done: str
     orders: tuple[PlannedOrder, ...] = ()
-    parts: tuple[PlanPart, ...] = ()
     verify: str = ""
     invariants: str = ""
 
@@ -134,18 +123,8 @@ def _meaning(found: msgspec.Struct) -> Iterator[str]:
 
 
 def _draft_faults(found: PlanDraft) -> Iterator[str]:
-    if found.parts:
-        if found.orders:
-            yield "it has both orders and parts: give one of them"
-        if not 2 <= len(found.parts) <= PARTS_MAX:
-            yield f"{len(found.parts)} parts: there are 2 to {PARTS_MAX}"
-        if wrong := next((each.id for each in found.parts if len(each.id) > 15 or not ID.fullmatch(each.id)), None):
-            yield f"parts: {wrong!r} is no id: at most 15 of a-z, 0-9 and -"
-        orders = tuple(PlannedOrder(id=each.id, task=each.goal, after=each.after) for each in found.parts)
-    else:
-        orders = found.orders
-    for fault in faults(GoalPlan(goal="goal", done=found.done, order=orders)):
-        yield re.sub(r"^order\b", "parts" if found.parts else "orders", fault)
+    for fault in faults(GoalPlan(goal="goal", done=found.done, order=found.orders)):
+        yield re.sub(r"^order\b", "orders", fault)
 
 
 def _review_faults(found: ReviewVerdict) -> Iterator[str]:

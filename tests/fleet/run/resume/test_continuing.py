@@ -13,21 +13,20 @@ import pytest
 
 from tests.fleet.conftest import Start, give, runner_pid, spec, until_state
 from tests.fleet.engine.buses import StoringClient
-from tests.fleet.repositories import DONE, bash, git, model, read, says, work, write
+from tests.fleet.repositories import DONE, bash, model, read, says, work, write
 from tests.installed import TREADLE
 from tests.waiting import stop
 from treadle.errors import ConfigError, StorageError, WorkspaceError
 from treadle.fleet import client
-from treadle.fleet.engine import places, streams
+from treadle.fleet.engine import places
 from treadle.fleet.engine.bus import Bus
-from treadle.fleet.engine.layout import OBJECTS
 from treadle.fleet.orders import begun, encode
 from treadle.fleet.run import resumption, runs, trees
 from treadle.io.files import locked, write_atomic
 from treadle.io.paths import config_file, private_dir
 from treadle.io.process import table
 from treadle.sessions.handover import Handover
-from treadle.wire.fleet.orders import OrderLimits, Spec
+from treadle.wire.fleet.orders import Spec
 from treadle.wire.fleet.records import Attempt
 
 CUT_OFF = (
@@ -202,39 +201,6 @@ async def test_a_question_outlives_the_runner_that_asked_it(
     assert ended.state == "done" and ended.asks == 1 and "asked.txt" in ended.result["changed"], ended
 
 
-@pytest.mark.slow
-async def test_an_order_that_ran_under_the_release_before_goes_on_from_its_checkpoint(
-    bus: Bus, start_node: Start, repository: Path, tmp_path: Path
-) -> None:
-    """Release 0.1 worked in a `git worktree` and bundled another ref; its records have no store."""
-    node = await start_node()
-    order = work(repository, model(tmp_path, *CUT_OFF))
-    await give(bus, order)
-    kept = await until_kept(bus, order)
-    pid = await runner_pid(order.id)
-    node.settings = type(node.settings)(name="n1", slots=0)
-    os.kill(pid, signal.SIGKILL)
-    old = tmp_path / "old"
-    git(repository, "worktree", "add", "-q", "--detach", str(old), order.base)
-    (old / "half.txt").write_text("half")
-    git(old, "add", "-A")
-    git(old, "commit", "-qm", "as it was when the attempt was cut off")
-    git(old, "update-ref", trees.FORMER, "HEAD")
-    git(old, "bundle", "create", "-q", str(tmp_path / "old.bundle"), trees.FORMER, f"^{order.base}")
-    bundle = (tmp_path / "old.bundle").read_bytes()
-    former = msgspec.structs.replace(kept, commit=git(old, "rev-parse", "HEAD"), bundle=bundle)
-    await bus.api(f"STREAM.PURGE.{OBJECTS}")  # and stored it without the node's name
-    await streams.put(bus, f"checkpoint.{order.id}.1", msgspec.msgpack.encode(former))
-    place = Path(runs.directory(order.id, 1)) / "state.json"
-    state = msgspec.json.decode(place.read_bytes())
-    del state["tree"]["store"]
-    place.write_bytes(msgspec.json.encode(state))
-    node.settings = type(node.settings)(name="n1", slots=1)
-    ended = await client.wait(bus, order.id, 90)
-    assert ended.state == "done" and ended.attempts[1].resumed == "session", ended.why
-    assert ended.result["changed"] == ["b.txt", "half.txt"]
-
-
 # Without a fleet: what is said to the agent, and what it goes on from...
 
 
@@ -262,12 +228,6 @@ LEFT = Handover(agent="native", task=("do it",), done=("ran ls", "read a"), mess
         (
             (LOST,),
             {},
-            {},
-            ["do it", "brief", f"This was begun before and not finished: {ENDED}. The files are as at the start."],
-        ),
-        (
-            (LOST,),
-            {},
             {"restored": True, "handover": LEFT},
             [
                 "do it",
@@ -276,7 +236,6 @@ LEFT = Handover(agent="native", task=("do it",), done=("ran ls", "read a"), mess
                 *msgspec.structs.replace(LEFT, task=()).prompt().split("\n\n"),
             ],
         ),
-        ((), {}, {"handover": LEFT}, ["do it", "brief"]),
         (
             (UNVERIFIED,),
             {},
@@ -287,17 +246,6 @@ LEFT = Handover(agent="native", task=("do it",), done=("ran ls", "read a"), mess
                 f"This was done before. The files are as that left them. {CHECKED} It printed, the last of it:",
                 "1 failed",
                 FIX,
-            ],
-        ),
-        (
-            (),
-            {"comments": "say more"},
-            {},
-            [
-                "do it",
-                "brief",
-                "This was done before, and its files may be as that left them. A reviewer says:",
-                "say more",
             ],
         ),
         (
@@ -322,16 +270,6 @@ def test_an_agent_without_its_session_is_told_the_task_and_what_became_of_it(
     [
         (
             (LOST,),
-            {},
-            {},
-            [
-                f"You were interrupted and go on now: {ENDED}. The files are as you left them.",
-                "Look at what is done, and do the rest of the task:",
-                "do it",
-            ],
-        ),
-        (
-            (LOST,),
             {"comments": "say more"},
             {"tree": TREE, "cwd": "/old"},
             [
@@ -343,14 +281,7 @@ def test_an_agent_without_its_session_is_told_the_task_and_what_became_of_it(
                 "say more",
             ],
         ),
-        (
-            (),
-            {"comments": "say more"},
-            {"tree": TREE, "cwd": "/new"},
-            ["A reviewer has looked at what you did and says:", "say more"],
-        ),
         ((), {"comments": "It is red.", "by": "train"}, {"cwd": "/old"}, ["It is red."]),
-        ((), {}, {"tree": TREE}, [""]),
         (
             (UNVERIFIED,),
             {},
@@ -362,7 +293,6 @@ def test_an_agent_without_its_session_is_told_the_task_and_what_became_of_it(
                 "You work in /new now; that is what /old was before. Use the new path.",
             ],
         ),
-        ((msgspec.structs.replace(UNVERIFIED, output=" "),), {}, {}, [f"{CHECKED} It printed nothing.", FIX]),
     ],
 )
 def test_an_agent_in_its_own_session_is_told_only_what_is_new(
@@ -515,8 +445,6 @@ async def test_what_is_on_this_machine_is_taken_over_where_it_is(
     found, _ = await here(state_home, tmp_path, change(state, agent="codex"))
     assert found.how == "brief" and found.restored, "another agent goes on in the same files"
     assert (await here(state_home, tmp_path, change(state, agent="codex"), id="another"))[0] is None
-    former = change(state, tree=change(tree, store=""))
-    assert (await here(state_home, tmp_path, former))[0] is None, "its checkpoint is in the object store"
     with locked(runs.lock_of(runs.directory("o", 1)), 0):
         assert (await here(state_home, tmp_path, state))[0] is None, "its runner may wake"
     monkeypatch.chdir(top)
@@ -554,33 +482,6 @@ def second_agent(tmp_path: Path, *replies: dict[str, Any]) -> str:
     private_dir(os.path.dirname(config_file()))
     write_atomic(config_file(), f"[agents.second]\nspeaks = 'acp'\ncommand = '{command}'\n".encode())
     return "second"
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("tokens", "state", "end"),
-    [(300, "done", ("done", "")), (225, "asking", ("parked", "it has used 231 of 225 tokens"))],
-)
-async def test_at_a_usage_limit_of_days_another_agent_finishes_the_order_within_its_budget(
-    tokens: int, state: str, end: tuple[str, str], bus: Bus, start_node: Start, repository: Path, tmp_path: Path
-) -> None:
-    limit = {"error": {"status": 429, "retry_after": 259200, "message": "usage limit"}, "times": "always"}
-    second = second_agent(tmp_path, REST, says("The rest is done.", usage={"input": 60, "output": 6}))
-    await start_node()
-    limited = model(tmp_path, FIRST, limit, name="limited")
-    order = work(repository, limited, fallback=(second,), mode="yolo", limits=OrderLimits(tokens=tokens))
-    await give(bus, order)
-    async with asyncio.timeout(60):  # it asks, and then its runner leaves
-        while not (ended := await until_state(bus, order.id, state)).attempts[-1].outcome:
-            await asyncio.sleep(0.02)
-    first, last = ended.attempts
-    assert (first.agent, first.outcome, last.agent, last.outcome, last.why) == ("native", "handed_back", "second", *end)
-    assert first.run and last.run and ended.handed[0].reason == "usage_limit"
-    assert (first.used.tokens, last.used.tokens) == (110, 121)
-    began = [
-        seen.event async for seen in client.events(bus, order.id) if (seen.event or {}).get("type") == "tool_started"
-    ]
-    assert [one["args"]["file_path"] for one in began] == ["half.txt", "rest.txt"], "nothing is done twice"
 
 
 @pytest.mark.slow
