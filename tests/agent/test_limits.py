@@ -55,3 +55,10 @@ def test_a_loop_is_reported_exactly_when_the_last_steps_repeat(steps: list[int],
                 repeats.note(step(str(number)))
             return
         repeats.note(step(str(number)))
+
+
+def test_no_model_is_called_once_the_tokens_of_the_session_are_used() -> None:
+    budget = TurnBudget(Limits(max_tokens=10))
+    budget.check(0, Totals(input_tokens=9))
+    with pytest.raises(BudgetExceeded, match="10 tokens are used, the limit is 10"):
+        budget.check(0, Totals(input_tokens=9, output_tokens=1))
