@@ -12,21 +12,6 @@ def parsed(*words: str, stop: bool = False) -> Arguments:
     return Arguments(list(words), "--id --ttl", "--json -f", "--env", stop=stop)
 
 
-@pytest.mark.parametrize(
-    ("words", "why"),
-    [
-        (["--bogus"], "--bogus"),
-        (["-x"], "-x"),
-        (["--js"], "--js"),
-        (["--id"], "--id"),
-        (["--json=yes"], "--json"),
-    ],
-)
-def test_what_is_wrong_is_named(words: list[str], why: str) -> None:
-    with pytest.raises(UsageError, match=why):
-        parsed(*words)
-
-
 def test_a_number_has_bounds() -> None:
     assert parsed().number("--ttl", 3.0) == 3.0
     assert parsed("--ttl", "1.5").number("--ttl", 3.0) == 1.5

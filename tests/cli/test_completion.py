@@ -56,19 +56,6 @@ def test_commands_and_their_subcommands_are_offered(complete: Complete) -> None:
     assert "claim" in complete("treadle", "coord", "cl")
 
 
-def test_options_are_those_of_the_command(complete: Complete) -> None:
-    assert complete("treadle", "gc", "--old") == ["--older-than"]
-    assert "--task" in complete("treadle", "coord", "claim", "--t")
-    assert "--resume" in complete("treadle", "--res")
-    assert complete("treadle", "ls", "--older") == [] and complete("treadle", "ls", "--js") == ["--json"]
-    assert "--mcp-config" in complete("treadle", "-p", "--mcp")
-
-
-def test_values_are_offered_where_they_are_known(complete: Complete) -> None:
-    assert sorted(complete("treadle", "sessions", "export", "--format", "")) == ["atif", "handover", "markdown"]
-    assert "claude" in complete("treadle", "--agent", "cl")
-
-
 def test_what_exists_now_is_offered(complete: Complete) -> None:
     transcript = Transcript.create(cwd="/x", model="m", session_id="abc-1")
     transcript.append(TurnBegan(turn="t", prompt="hello; rm -rf $HOME"))

@@ -31,22 +31,6 @@ def test_a_wrong_one_exits_1_and_what_was_seen_is_shown_in_every_form(tmp_path: 
     assert ET.parse(junit).getroot().get("failures") == "1"
 
 
-def test_as_json_two_programs_are_a_list() -> None:
-    against = " ".join([*BAD, "'{}'"])
-    done = run("conform", "worker", "--only", LAST, "--json", "--against", against, "--", WORKER)
-    assert [(one["kept"], one["clauses"][0]["outcome"]) for one in json.loads(done.stdout)] == [
-        (1, "kept"),
-        (1, "kept"),
-    ]
-
-
-def test_a_program_of_this_directory_is_found_although_it_starts_in_another(tmp_path: Path) -> None:
-    script = tmp_path / "mine.py"
-    script.write_text("from treadle.testing.faulty_worker import FaultyWorker\nFaultyWorker({}).run()\n")
-    done = run("conform", "worker", "--only", LAST, "--", sys.executable, "./mine.py", cwd=tmp_path)
-    assert done.returncode == 0, done.stdout
-
-
 def test_variables_have_a_value_and_programs_of_this_directory_whole_paths(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

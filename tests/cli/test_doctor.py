@@ -2,9 +2,6 @@
 
 import asyncio
 import json
-import os
-import stat
-import sysconfig
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,12 +11,10 @@ from click.testing import CliRunner
 
 from tests.agent.checkouts import Working, checkout
 from tests.agent.test_leftovers import MERGING
-from treadle.agent.providers.script import parse
 from treadle.cli import doctor as areas
 from treadle.cli.doctor import _configuration, doctor
 from treadle.io.paths import config_file
 from treadle.io.sandbox import methods
-from treadle.testing.server import ModelServer
 
 
 @pytest.fixture(autouse=True)
@@ -34,13 +29,6 @@ def told(*options: str) -> tuple[int, dict[str, dict[str, Any]]]:
     _configuration.cache_clear()
     result = CliRunner().invoke(doctor, ["--json", *options])
     return int(result.exit_code), {f"{check['area']} {check['name']}": check for check in json.loads(result.stdout)}
-
-
-def test_it_says_what_works_and_never_shows_a_key(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", "sk-very-secret")
-    result = CliRunner().invoke(doctor, ["--offline"])
-    assert result.exit_code == 0 and "OPENAI_API_KEY set" in result.output and "very-secret" not in result.output
-    assert "https://api.openai.com/v1" in result.output and "not contacted" in result.output
 
 
 def test_a_state_directory_that_cannot_be_used_is_a_failure(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -68,59 +56,8 @@ def test_a_model_that_cannot_be_used_is_a_failure_and_none_at_all_is_only_said(m
     assert code == 1 and "ANTHROPIC_API_KEY" in found["models chosen"]["fix"]
 
 
-async def test_a_service_that_answers_is_told_with_its_models(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with ModelServer(parse('[[reply]]\ntext = "hi"\n')) as server:
-        monkeypatch.setenv("TREADLE_BASE_URL", f"{server.url}/v1")
-        monkeypatch.setenv("TREADLE_MODEL", "chat:any")
-        code, found = await asyncio.to_thread(told)
-    assert code == 0 and found["models chosen"]["ok"]
-    assert found["models chat"]["ok"] and f"{server.url}/v1: " in found["models chat"]["says"]
-
-
-def test_an_agent_that_does_not_speak_as_it_should_cannot_be_driven(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    program = tmp_path / "codex"
-    program.write_text(
-        '#!/bin/sh\n[ "$1" = --version ] && echo codex-cli 0.166.0 && exit 0\necho no such thing >&2; exit 3\n'
-    )
-    program.chmod(program.stat().st_mode | stat.S_IXUSR)
-    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    _, found = told("--offline")
-    assert found["agents codex"]["ok"] and "0.166.0" in found["agents codex"]["says"]
-    _, found = told()
-    assert not found["agents codex"]["ok"] and "cannot be driven" in found["agents codex"]["says"]
-    assert found["agents codex"]["fix"].startswith("treadle agents codex")
-
-
-def test_in_a_pipe_it_says_what_may_take_long_before_it_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PATH", "/nowhere")
-    result = CliRunner().invoke(doctor, [])
-    said = result.stderr.splitlines()
-    assert [line.partition(":")[0] for line in said] == ["trying models", "trying agents"]
-    assert CliRunner().invoke(doctor, ["--offline"]).stderr == ""
-
-
-@pytest.fixture
-def bare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A PATH on which there is nothing."""
-    monkeypatch.setenv("PATH", str(tmp_path))
-    return tmp_path
-
-
 def found(area: str) -> dict[str, areas.Finding]:
     return {each.name: each for each in areas.AREAS[area](True)}
-
-
-def test_the_state_directory_is_tried_and_nothing_is_left_in_it(state_home: Path) -> None:
-    assert found("the state directory")["directory"].ok
-    assert not [path for path in state_home.rglob("*") if path.name == ".doctor"]
-
-
-def test_a_missing_ripgrep_is_only_as_bad_as_what_needs_it(bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sysconfig, "get_path", lambda name: str(bare))  # an installation without it
-    missing = found("optional parts")["ripgrep"]
-    assert not missing.ok and not missing.needed and "grep" in missing.says and missing.fix == "install ripgrep"
 
 
 def test_a_part_that_is_not_installed_is_told_from_one_that_cannot_be_loaded(
@@ -136,25 +73,6 @@ def test_a_part_that_is_not_installed_is_told_from_one_that_cannot_be_loaded(
     assert parts["local"].says == "installed, but cannot be loaded: wrong wheel" and parts["local"].fix.endswith(
         "again"
     )
-
-
-def test_settings_that_are_ignored_are_named_with_what_trusts_them(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / ".treadle").mkdir()
-    (tmp_path / ".treadle" / "config.toml").write_text('permission_mode = "yolo"\n')
-    monkeypatch.chdir(tmp_path)
-    ignored = found("the settings")["ignored"]
-    assert not ignored.ok and "treadle trust" in ignored.fix
-
-
-def test_while_the_settings_are_refused_no_model_is_claimed_to_work() -> None:
-    file = Path(config_file())
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text('permission_mode = "recklessly"\n')
-    assert [(each.name, each.ok) for each in areas.models(True)] == [("chosen", False)]
-    (settings,) = areas.settings(True)
-    assert settings.needed and not settings.ok and settings.fix.startswith("settings: ")
 
 
 @pytest.mark.skipif(methods.available().method != "bubblewrap", reason="needs bubblewrap")

@@ -15,7 +15,6 @@ import pytest
 from click.testing import CliRunner
 
 from tests.installed import started, treadle
-from tests.installed import treadle as installed
 from tests.scripts import calls, says
 from treadle.cli.doors import _announce, a2a
 from treadle.serve.tokens import Tokens, directory
@@ -51,18 +50,6 @@ def talk(*words: str, cwd: Path) -> Iterator[Talk]:
             process.kill()
 
 
-def acp_given(*arguments: str, given: str = "") -> subprocess.CompletedProcess[str]:
-    return treadle("acp", *arguments, input=given)
-
-
-def test_garbage_is_answered_and_survived() -> None:
-    done = acp_given(
-        given='garbage\n{"jsonrpc":"2.0","id":1,"method":"session/new"}\n{"id":2,"method":"initialize","params":{}}\n'
-    )
-    assert done.returncode == 0
-    assert '"id":1' in done.stdout and "-32600" in done.stdout and "agentCapabilities" in done.stdout
-
-
 def test_what_the_agent_may_not_do_by_itself_is_asked_of_the_editor(tmp_path: Path) -> None:
     (tmp_path / "s.toml").write_text(calls("bash", {"command": "touch made"}))
     with talk(
@@ -76,18 +63,6 @@ def test_what_the_agent_may_not_do_by_itself_is_asked_of_the_editor(tmp_path: Pa
         editor.ask("session/prompt", 3, sessionId=session["sessionId"], prompt=prompt)
         asked = editor.until(method="session/request_permission")
         assert "touch made" in str(asked["params"]) and not (tmp_path / "made").exists()
-
-
-def mcp_given(*arguments: str, given: str = "") -> subprocess.CompletedProcess[str]:
-    return treadle("mcp", *arguments, input=given)
-
-
-def test_what_is_piped_in_is_answered() -> None:
-    done = mcp_given(
-        given='garbage\n{"jsonrpc":"2.0","id":1,"method":"initialize","params":{}}\n{"id":2,"method":"tools/list"}\n'
-    )
-    assert done.returncode == 0
-    assert "-32700" in done.stdout and '"serverInfo"' in done.stdout and '"inputSchema"' in done.stdout
 
 
 def test_a_client_puts_the_agent_to_work_as_far_as_the_person_allowed(tmp_path: Path) -> None:
@@ -176,12 +151,6 @@ def ran(*words: str, **env: str) -> "subprocess.CompletedProcess[str]":
     )
 
 
-def test_it_says_hello_first_and_ends_well_when_there_are_no_orders() -> None:
-    done = ran()
-    first = json.loads(done.stdout.splitlines()[0])
-    assert first["t"] == "hello" and done.returncode == 0, done.stderr
-
-
 def test_an_agent_that_is_not_known_is_named_and_nothing_is_said_on_stdout() -> None:
     done = ran(TREADLE_AGENT="no-such-agent")
     assert (done.returncode, done.stdout) == (2, "")
@@ -192,13 +161,6 @@ def test_without_a_standard_input_there_are_no_orders() -> None:
     done = subprocess.run(["sh", "-c", f"{SIDECAR} <&-"], capture_output=True, text=True, timeout=60)
     assert done.returncode == 0 and json.loads(done.stdout.splitlines()[0])["t"] == "hello", done.stderr
     assert ran("--nonsense").returncode == 2
-
-
-@pytest.mark.parametrize("options", [(), ("--no-sandbox",), ("--network", "none")])
-def test_it_answers_and_ends_well(options: tuple[str, ...]) -> None:
-    done = installed("worker", *options, input='{"type":"shutdown","id":"3"}\n')
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout.splitlines()[-1])["id"] == "3"
 
 
 SERVE = """
@@ -221,12 +183,6 @@ def test_it_answers_on_stdout_warns_on_stderr_and_ends_with_the_works_code() -> 
     argv = [sys.executable, "-c", SERVE, "answer"]
     done = subprocess.run(argv, input="hello", capture_output=True, text=True, timeout=60)
     assert (done.stdout, done.stderr, done.returncode) == ("HELLO", "name: careful\n", 7)
-
-
-def test_it_logs_where_it_was_told_to(tmp_path: Path) -> None:
-    argv, log = [sys.executable, "-c", SERVE, "answer"], f"debug:{tmp_path / 'log'}"
-    subprocess.run(argv, input=b"", capture_output=True, env={**os.environ, "TREADLE_LOG": log}, timeout=60)
-    assert (tmp_path / "log").exists()
 
 
 @pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])

@@ -78,23 +78,6 @@ def test_what_one_session_left_of_two_checkouts_is_judged_apart_and_dropped_toge
     assert gc("git:killed")[0] == 0 and left() == []
 
 
-def test_another_checkouts_are_not_taken_over_from_here(
-    top: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(checkout(tmp_path / "other"))
-    with pytest.raises(NotFound, match="of this checkout"):
-        run("adopt")
-
-
-def test_programs_get_what_was_done_for_each_session(top: Path) -> None:
-    git(top, "commit", "-q", "--allow-empty", "-m", "mine")
-    code, said = run("adopt", "--json")
-    [done] = json.loads(said)
-    assert code == 1 and done["session"] == "s1" and done["whole"] is False and done["notes"]
-    code, said = run("adopt")
-    assert code == 1 and said.splitlines()[:-1] == done["notes"]
-
-
 def test_what_a_session_at_work_has_is_not_taken_and_what_is_dropped_is_told(
     top: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

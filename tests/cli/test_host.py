@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
 from msgspec.structs import replace
 
 from tests.agent.checkouts import checkout
@@ -16,11 +15,9 @@ from tests.scripts import calls, says
 from tests.stand_ins import bad_sidecar
 from tests.wire.conversations.sidecar import SAMPLE_RECEIPT
 from treadle.cli import host as commands
-from treadle.cli.host import COMPLETE, FAILED, PARTIAL, _variable, exit_code, host, show_receipt
-from treadle.io.sandbox import methods
+from treadle.cli.host import COMPLETE, FAILED, PARTIAL, _variable, exit_code, show_receipt
 from treadle.redact import Redactor
 from treadle.wire.sidecar import receipts
-from treadle.wire.sidecar.connection import TYPES
 
 
 def command(act: str) -> str:
@@ -74,25 +71,6 @@ def test_our_own_agent_does_an_order(source: Path, tmp_path: Path) -> None:
     assert any(event.get("output") and "denied" in str(event["output"]) for event in receipt["trace"])
 
 
-def test_our_own_agent_can_be_confined_to_its_workspace(
-    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "tmp").mkdir()
-    monkeypatch.setenv("TMPDIR", str(tmp_path / "tmp"))  # temporary files may be written
-    out = tmp_path / "outside.txt"
-    script = tmp_path / "script.toml"
-    tried = f'echo in > inside.txt; python3 -c \'open("{out}", "w")\'; true'
-    script.write_text(calls("bash", {"command": tried}) + says("Done."))
-    done = treadle(
-        *("host", "run", "--task", "x", "--agent", "native", "--sandbox", "--model", f"scripted:{script}"), cwd=source
-    )
-    if methods.available().method is None:  # nothing to confine it with: it must not run
-        assert done.returncode and "--sandbox cannot be enforced" in done.stdout, done.stdout + done.stderr
-    else:
-        assert done.returncode == 0 and "A  inside.txt" in done.stdout, done.stdout + done.stderr
-    assert not out.exists()
-
-
 def test_the_order_carries_what_was_typed(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (source / "task").write_text("from a file")
     done = treadle(
@@ -130,19 +108,6 @@ def test_backends_and_probe(source: Path) -> None:
     assert treadle("host", "recover", "--json").stdout.strip() == "[]"
 
 
-def test_any_sidecar_is_an_agent_for_a_prompt(source: Path) -> None:
-    done = treadle("-p", "do it", "--agent", f"sidecar:{command('good')}", cwd=source)
-    assert done.returncode == 0 and "done" in done.stdout, done.stderr
-    assert (source / "made.txt").read_text() == "do it\n"
-
-
-def test_events_are_streamed_as_json_with_the_run_first_and_the_receipt_last(source: Path) -> None:
-    done = treadle("host", "run", "--task", "x", "--sidecar", command("good"), "--json", cwd=source)
-    first, *events, receipt = map(json.loads, done.stdout.splitlines())
-    assert first["type"] == "run" and receipt["meta"]["run_id"] == first["run_id"]
-    assert [event["type"] for event in events] == [event["type"] for event in receipt["trace"]] and len(events) == 4
-
-
 def test_a_failed_order_is_tried_again_and_then_given_to_another(source: Path, tmp_path: Path) -> None:
     plane = tmp_path / "backplane.toml"
     plane.write_text(
@@ -176,16 +141,6 @@ def test_a_run_is_seen_watched_and_cancelled_from_another_terminal(source: Path)
     assert treadle("host", "ps").stdout == "" and "no run under way" in treadle("host", "watch", run_id).stderr
 
 
-def test_our_own_agent_commits_in_a_worktree_of_an_order(tmp_path: Path) -> None:
-    top = checkout(tmp_path / "repo")
-    script = tmp_path / "script.toml"
-    script.write_text(calls("bash", {"command": "echo two > file.txt && git commit -qam two"}) + says("Done."))
-    words = ("host", "run", "--agent", "native", "--model", f"scripted:{script}", "--task", "two")
-    done = treadle(*words, "--workspace-mode", "worktree", "--apply", cwd=top)
-    assert done.returncode == 0 and "complete" in done.stdout, done.stdout + done.stderr
-    assert (top / "file.txt").read_text() == "two\n"
-
-
 @pytest.mark.slow
 def test_a_sidecar_of_ours_is_confined_as_its_receipt_says(tmp_path: Path) -> None:
     need("bwrap")
@@ -202,25 +157,6 @@ def test_a_sidecar_of_ours_is_confined_as_its_receipt_says(tmp_path: Path) -> No
     )
     words = (*words, "--no-sandbox")
     assert "not sealed: confined by nothing" in treadle(*words, cwd=top).stdout and (outside / "x").exists()
-
-
-def test_where_nothing_runs_nothing_is_recovered_or_listed() -> None:
-    assert CliRunner().invoke(host, ["recover", "--json"]).output == "[]\n"
-    assert CliRunner().invoke(host, ["recover"]).output == CliRunner().invoke(host, ["ps"]).output == ""
-
-
-def ran(*arguments: str) -> Result:
-    return CliRunner().invoke(host, arguments)
-
-
-def test_a_schema_is_printed_or_all_of_them_are_written(tmp_path: Path) -> None:
-    printed = ran("schema", "receipt").output
-    assert json.loads(printed)["title"] == "abp/v0.1 receipt"
-    assert ran("schema", "--write", str(tmp_path / "new" / "schemas")).exit_code == 0
-    written = {path.name: path.read_text() for path in (tmp_path / "new" / "schemas").iterdir()}
-    assert (tmp_path / "new" / "schemas" / "receipt.schema.json").stat().st_mode & 0o777 == 0o644
-    assert ran("schema", "--write", str(tmp_path / "new" / "schemas")).exit_code == 0, "once more"
-    assert written.keys() == {f"{name}.schema.json" for name in TYPES} and written["receipt.schema.json"] == printed
 
 
 def receipt(outcome: Any, workspace: Any = None) -> Any:

@@ -24,7 +24,6 @@ from treadle.fleet.engine.bus import Bus
 from treadle.fleet.orders import encode
 from treadle.landing import train, views
 from treadle.wire.fleet.records import Used
-from treadle.wire.fleet.train import TrainRecord
 from treadle.wire.goal.records import GoalRecord, GoalStep
 
 CHECK = "! grep -qs bad *.txt"
@@ -75,21 +74,6 @@ async def test_a_change_is_taken_out_and_tried_again(bus: Bus, finished: Finishe
     assert found["left_out"] == [] and git(repository, "log", "-1", "--format=%s") == "Land one: one"
 
 
-async def test_a_paused_train_stands_still_and_says_who_paused_it(bus: Bus, finished: Finished) -> None:
-    one = await finished.order("one", {"new.txt": "x\n"})
-    assert (await land("--verify", "true"))[0] == 0
-    assert (await land("pause", "main", "--why", "a release"))[0] == 0
-    code, said = await land(one)
-    assert code == 3 and "the train of main stands still: a release" in said
-    assert "a release" in (await land("show", "main"))[1] and "paused" in (await land("ls"))[1]
-    assert (await land("resume", "main"))[0] == 0 and (await land(one))[0] == 0
-
-
-async def test_a_train_that_is_not_there_is_said_so(bus: Bus) -> None:
-    with pytest.raises(NotFound, match="0 trains fit 'main'"):
-        await land("show", "main")
-
-
 async def test_a_train_is_set_and_status_tells_the_age_of_its_oldest(
     bus: Bus, finished: Finished, repository: Path
 ) -> None:
@@ -121,16 +105,6 @@ async def test_explain_says_why_it_waits_who_helps_and_what_landed(
     assert "left out taken out by a person" in (await land("explain", bad))[1]
 
 
-async def test_of_several_trains_the_one_of_this_checkout_is_meant(bus: Bus, repository: Path) -> None:
-    for name, where in (("aa", "/other"), ("ab", "/third")):
-        await bus.put(f"train.{name}", encode(TrainRecord(repository=where, branch="main")))
-    with pytest.raises(NotFound, match="2 trains fit 'main'") as several:
-        await land("show", "main")
-    assert "there are: aa (main), ab (main)" in str(several.value)
-    await bus.put("train.ac", encode(TrainRecord(repository=str(repository), branch="main")))
-    assert (await as_json("show", "main"))["name"] == "ac"
-
-
 async def test_what_changed_nothing_is_told_and_what_is_given_stays_with_the_train(
     bus: Bus, finished: Finished, repository: Path
 ) -> None:
@@ -158,21 +132,6 @@ async def test_what_changed_nothing_is_told_and_what_is_given_stays_with_the_tra
     assert (await land("set", name, "--reconciler", ""))[0] == 0
     changed = (await train.trains(bus))[name]
     assert (changed.reconciler, changed.verify, changed.slots, changed.policy) == ("", "true", 4, "auto")
-
-
-async def test_work_is_taken_out_by_its_order_and_tried_again_only_after_that(bus: Bus, finished: Finished) -> None:
-    one = await finished.order("one", {"new.txt": "x\n"})
-    assert (await land("--verify", "true"))[0] == 0 and (await land("pause", "main"))[0] == 0
-    paused = await as_json("show", "main")
-    assert paused["paused"]["what"] == "paused"
-    code, said = await land(one)
-    assert code == 3 and said == f"{one}  waits\nthe train of main stands still: paused\n"
-    assert f"{one} is on its way to main already" in await typed("again", one, code=1)
-    assert (await land("eject", one))[0] == 0 and (await as_json("show", "main"))["left_out"][0]["why"]
-    assert "is queued again for main" in await typed("again", one, "--anyway")
-    ((_, record),) = (await train.trains(bus)).items()
-    assert record.queue[0].anyway and (await land("resume", "main"))[0] == 0
-    assert (await as_json("show", "main"))["paused"] is None
 
 
 async def test_what_is_to_be_taken_back_is_named_once(bus: Bus, finished: Finished) -> None:

@@ -66,32 +66,23 @@ def test_a_plain_turn_loads_nothing_for_tools_hooks_and_sandboxes(work: Path) ->
     assert not idle & loaded
 
 
-@pytest.mark.parametrize("output_format", ["text", "json", "stream-json"])
-def test_what_a_person_should_know_is_told_on_stderr(work: Path, output_format: str, state_home: Path) -> None:
+def test_what_a_person_should_know_is_told_on_stderr(work: Path, state_home: Path) -> None:
     settings = state_home / "treadle" / "config.toml"
     settings.parent.mkdir()
     settings.write_text('[[hooks.turn_end]]\ncommand = "exit 3"\n')
-    done = run(work, "hello", "--output-format", output_format)
+    done = run(work, "hello", "--output-format", "json")
     assert done.returncode == 0
     assert done.stderr == "treadle: the turn_end hook 'exit 3' failed with exit code 3\n"
 
 
-@pytest.mark.parametrize("output_format", ["json", "stream-json"])
 @pytest.mark.parametrize(("options", "sealed"), [([], False), (["--permission-mode", "full-auto"], True)])
-def test_the_result_says_whether_the_run_was_sealed(
-    work: Path, output_format: str, options: list[str], sealed: bool
-) -> None:
+def test_the_result_says_whether_the_run_was_sealed(work: Path, options: list[str], sealed: bool) -> None:
     if sealed and methods.available().method is None:
         pytest.skip("needs a sandbox")
     (work.parent / "script.toml").write_text(calls("bash", {"command": "echo x"}) + says("the answer"))
-    done = run(work, "--output-format", output_format, *options, "hello")
+    done = run(work, "--output-format", "stream-json", *options, "hello")
     result = json.loads(done.stdout.splitlines()[-1])
     assert result["sealed"] is sealed and list(result)[:4] == ["type", "result", "session_id", "subtype"]
-
-
-def test_in_plain_text_verbose_says_that_a_run_was_not_sealed(work: Path) -> None:
-    assert run(work, "--verbose", "hello").stderr.startswith("treadle: not sealed: what it starts is not confined")
-    assert run(work, "hello").stderr == ""
 
 
 def test_what_is_piped_is_added_to_the_prompt(work: Path) -> None:
@@ -113,13 +104,9 @@ def test_an_open_but_silent_stdin_does_not_block(work: Path) -> None:
     assert done.stdout == "the answer\n" and "silent" in done.stderr
 
 
-def test_it_runs_with_no_environment_no_home_and_no_terminal(work: Path) -> None:
-    done = run(work, "hello", env={"TREADLE_HOME": str(work.parent / "state")}, start_new_session=True)
-    assert (done.returncode, done.stdout) == (0, "the answer\n")
-
-
-@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
-@pytest.mark.parametrize("output_format", ["text", "json", "stream-json"])
+@pytest.mark.parametrize(
+    ("output_format", "signum"), [("text", signal.SIGINT), ("json", signal.SIGTERM), ("stream-json", signal.SIGINT)]
+)
 def test_a_signal_ends_the_turn_with_what_was_said(work: Path, output_format: str, signum: signal.Signals) -> None:
     process = begun(work, "--output-format", output_format, "--session-id", "victim", "go on")
     _wait_for(work, "victim", b"turn_began")
@@ -170,12 +157,6 @@ def test_a_signal_ends_it_also_while_it_waits_for_a_prompt(work: Path) -> None:
         assert process.stdout.read() == "" and process.wait(60) == 0
 
 
-def test_what_still_runs_in_the_background_at_the_end_is_named(work: Path) -> None:
-    done = run(work, "/agent run --background go on")
-    assert (done.returncode, done.stdout) == (0, "Started agent job: agent_1\n")
-    assert done.stderr == "treadle: agent_1 (go on) was not finished and ends with this run\n"
-
-
 def test_an_interrupted_tool_leaves_no_process(work: Path) -> None:
     marker = {"TREADLE_TEST_MARK": f"mark-{os.getpid()}-{work.parent.name}"}
     arguments = ["--permission-mode", "full-auto", "--session-id", "victim", "--output-format", "json", "tool"]
@@ -213,33 +194,12 @@ def test_a_reader_that_leaves_early_ends_it_quietly(work: Path, strict: list[str
     process.stderr.close()
 
 
-def test_output_can_go_to_a_file(work: Path) -> None:
-    done = run(work, "--output-format", "json", "--output-file", "out.json", "hello")
-    assert done.stdout == "" and json.loads((work / "out.json").read_text())["result"] == "the answer"
-
-
-def test_a_schema_makes_the_answer_a_value(work: Path) -> None:
-    (work.parent / "script.toml").write_text(
-        '[[reply]]\ntext = "two"\n[[reply]]\nwhen = "does not fit"\ntext = \'{"n": 2}\'\n'
-    )
-    (work / "schema.json").write_text('{"type": "object", "required": ["n"]}')
-    done = run(work, "--output-format", "json", "--json-schema", "schema.json", "how many?")
-    assert json.loads(done.stdout)["structured_output"] == {"n": 2}
-
-
 def test_a_session_goes_on_with_continue(work: Path) -> None:
     first = json.loads(run(work, "--output-format", "json", "hello").stdout)
     second = json.loads(run(work, "--output-format", "json", "-c", "and more").stdout)
     assert first["session_id"] == second["session_id"]
     forked = json.loads(run(work, "--output-format", "json", "-c", "--fork-session", "else").stdout)
     assert forked["session_id"] != first["session_id"]
-
-
-def test_continue_begins_a_session_where_there_is_none_and_says_so(work: Path) -> None:
-    done = run(work, "-c", "--output-format", "json", "hello")
-    assert json.loads(done.stdout)["subtype"] == "success" and "this begins one" in done.stderr
-    again = run(work, "-c", "--output-format", "json", "and more")
-    assert json.loads(again.stdout)["session_id"] == json.loads(done.stdout)["session_id"] and not again.stderr
 
 
 @pytest.mark.parametrize(
@@ -260,20 +220,11 @@ def test_without_a_stderr_errors_do_not_land_in_stdout(work: Path) -> None:
     assert (done.returncode, done.stdout) == (1, "")
 
 
-@pytest.mark.parametrize("output_format", ["text", "json", "stream-json"])
+@pytest.mark.parametrize("output_format", ["text", "stream-json"])
 def test_output_that_no_longer_fits_on_the_disk_is_told(work: Path, output_format: str) -> None:
     with open("/dev/full", "wb") as full:
         done = run(work, "--output-format", output_format, "hello", stdout=full)
     assert done.returncode == 1 and "disk is full" in done.stderr and len(done.stderr.splitlines()) == 1
-
-
-@pytest.mark.parametrize("words", [["-p", "hello"], ["sessions", "--here"], ["doctor"]])
-def test_a_working_directory_that_was_removed_is_one_line(work: Path, words: list[str]) -> None:
-    script = f'mkdir gone && cd gone && rmdir ../gone && exec {TREADLE} "$@"'
-    done = treadle("-c", script, "bash", *words, program="bash", cwd=work)
-    if words[0] != "doctor":
-        assert done.returncode == 1 and "working directory" in done.stderr
-    assert "Traceback" not in done.stderr and len(done.stderr.splitlines()) <= 1
 
 
 def test_a_signal_that_was_ignored_from_the_start_stays_ignored(work: Path) -> None:
@@ -310,11 +261,6 @@ def test_an_agent_of_a_file_can_be_the_conversation_itself_by_option_and_by_sett
     assert run(work, "hello", "--settings", '{"agent": "heron"}').stdout == "as a heron\n"
     done = run(work, "hello", "--agent", "heron", "--output-format", "stream-json", "--verbose")
     assert json.loads(done.stdout.splitlines()[0])["tools"] == ["Read"]
-
-
-def test_an_agent_of_the_settings_that_no_program_and_no_file_has_is_a_warning(work: Path) -> None:
-    done = run(work, "hello", "--settings", '{"agent": "nobody"}')
-    assert done.stdout == "the answer\n" and "there is no agent 'nobody'" in done.stderr
 
 
 def given(*words: str) -> dict[str, Any]:

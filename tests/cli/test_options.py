@@ -7,7 +7,7 @@ from typing import Any
 import click
 import pytest
 from click.testing import CliRunner
-from msgspec.structs import asdict, replace
+from msgspec.structs import replace
 
 from treadle import __version__
 from treadle.cli.options import (
@@ -16,11 +16,9 @@ from treadle.cli.options import (
     run_options,
     servers,
     serving_options,
-    subagents,
     take,
-    text_or_file,
 )
-from treadle.errors import ConfigError, StorageError
+from treadle.errors import ConfigError
 from treadle.io.paths import config_file
 from treadle.session import Reasoning, SessionSpec
 
@@ -41,17 +39,6 @@ def test_options_reach_the_session() -> None:
     assert spec.mode == "auto-edit" and spec.start.resume == "" and spec.start.fork and not spec.start.persist
     assert spec.rules.allow == ("Bash(git *)", "Write", "Bash(a, b)", "Read") and spec.rules.deny == ("Write(.env*)",)
     assert (spec.limits.max_iterations, spec.limits.max_cost_usd, spec.limits.max_seconds) == (3, 0.5, 9)
-
-
-def test_thinking_servers_and_bareness_reach_the_session(tmp_path: Path) -> None:
-    (tmp_path / "servers.json").write_text('{"mcpServers": {"shop": {"command": "sell"}}}')
-    options = RunOptions(
-        max_thinking_tokens=2048, mcp_config=(str(tmp_path / "servers.json"),), strict_mcp_config=True, bare=True
-    )
-    spec = options.spec(answers=False, default_mode="suggest")
-    assert spec.thinking == Reasoning(tokens=2048) and not spec.instructions.project
-    assert spec.tools.servers == {"shop": {"command": "sell"}} and spec.tools.only_servers
-    assert RunOptions(thinking="disabled").spec(answers=False, default_mode="suggest").thinking == Reasoning(tokens=0)
 
 
 def spec(**options: Any) -> SessionSpec:
@@ -142,16 +129,6 @@ def test_files_and_json_become_prompts_subagents_and_plugins(tmp_path: Path) -> 
     assert options.extra["agent_hints"][0].startswith("programs are native, ")
 
 
-def test_tools_of_another_agent_are_its_own_matter() -> None:
-    other = RunOptions(agent="codex", tools="telepathy").spec(answers=False, default_mode="suggest")
-    assert other.tools.offered == ("telepathy",)
-
-
-def test_the_mode_of_the_settings_counts_before_the_default() -> None:
-    settings('permission_mode = "plan"\n')
-    assert spec().mode == "plan" and spec(permission_mode="yolo").mode == "yolo"
-
-
 @pytest.mark.parametrize(
     ("options", "environment", "agent", "as_agent"),
     [
@@ -188,27 +165,6 @@ def test_our_own_agent_is_chosen_once_anything_says_what_it_works_with() -> None
     assert plain.chosen()
 
 
-def test_a_file_of_claude_code_that_allows_everything_is_named_unless_a_mode_was_typed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(tmp_path))
-    allows = '{"permissions": {"defaultMode": "bypassPermissions"}}'
-    (tmp_path / "settings.json").write_text(allows)
-    said = RunOptions().unasked()
-    assert said.startswith("everything is allowed without a question: ") and "settings.json says so" in said
-    for typed in (
-        RunOptions(dangerously_skip_permissions=True),
-        RunOptions(permission_mode="yolo"),
-        RunOptions(claude_settings=allows),
-    ):
-        assert typed.unasked() == ""
-    (tmp_path / "settings.json").write_text('{"permissions": {"defaultMode": "plan"}}')
-    assert RunOptions().unasked() == ""
-    (tmp_path / "settings.json").unlink()
-    settings('permission_mode = "yolo"\n')
-    assert RunOptions().unasked() == "", "to us it was said"
-
-
 TAKEN: list[RunOptions] = []
 
 
@@ -225,29 +181,6 @@ def typed(*words: str) -> RunOptions:
     return TAKEN.pop()
 
 
-FLAGS = [
-    *("dangerously_skip_permissions", "strict_mcp_config", "bare", "disable_slash_commands", "restricted"),
-    *("safe_mode", "fork_session", "no_session_persistence", "trust", "sandbox"),
-]
-
-
-@pytest.mark.parametrize("name", FLAGS)
-def test_a_flag_sets_what_it_names_and_nothing_else(name: str) -> None:
-    changed = {key: value for key, value in asdict(typed(f"--{name.replace('_', '-')}")).items() if value}
-    assert changed == {"agent": "native", name: True}
-
-
-def test_what_is_typed_is_taken_whole(tmp_path: Path) -> None:
-    assert typed() == RunOptions(agent="native") and typed("-c").continue_last and typed("-r", "x").resume == "x"
-    assert typed("--no-sandbox").sandbox is False
-    words = ["--allowedTools", "A", "--allowed-tools", "B", "--disallowedTools", "C", "--disallowed-tools", "D"]
-    found = typed(*words, "--denied-tools", "E", "--add-dir", "/", "--add-dir", "/tmp", "--plugin-dir", "/")
-    assert (found.allowed_tools, found.denied_tools, found.add_dir) == (("A", "B"), ("C", "D", "E"), ("/", "/tmp"))
-    found = typed("--mcp-config", "a", "--mcp-config", "b", "--settings", "{}", "-n", "x", "--max-thinking-tokens", "0")
-    assert (found.mcp_config, found.claude_settings, found.name) == (("a", "b"), "{}", "x")
-    assert found.max_thinking_tokens == 0 and typed("--max-turns", "1", "--timeout", "0.1").timeout == 0.1
-
-
 def test_a_served_agent_is_the_one_of_the_environment_unless_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     @click.command()
     @serving_options
@@ -262,16 +195,6 @@ def test_a_served_agent_is_the_one_of_the_environment_unless_it_is_named(monkeyp
     monkeypatch.setenv("TREADLE_AGENT", "codex")
     assert served("--sandbox")["agent"] == "codex" and served("--agent", "claude")["agent"] == "claude"
     assert CliRunner().invoke(serve, ["--version"], prog_name="x").output == f"x {__version__}\n"
-
-
-def test_subagents_are_read_from_json_or_from_a_file(tmp_path: Path) -> None:
-    text = json.dumps({"tester": {"description": "tests", "prompt": "Test it.", "tools": ["Read"]}})
-    (tmp_path / "agents.json").write_text(text)
-    [found] = subagents(text)
-    assert (found.name, found.prompt) == ("tester", "Test it.")
-    assert subagents(str(tmp_path / "agents.json")) == (found,)
-    with pytest.raises(StorageError):
-        subagents(str(tmp_path / "none.json"))
 
 
 def test_servers_of_several_files_are_put_together_and_the_last_counts(tmp_path: Path) -> None:
@@ -309,17 +232,3 @@ def test_a_file_that_holds_something_else_is_named(tmp_path: Path) -> None:
     (tmp_path / "list.json").write_text("[]")
     with pytest.raises(ConfigError, match=r"--settings .*list\.json is not a JSON object"):
         claude_settings(str(tmp_path / "list.json"))
-
-
-def test_a_prompt_is_given_as_text_or_as_a_file(tmp_path: Path) -> None:
-    (tmp_path / "p").write_bytes(b"from a file\xff")
-    assert text_or_file(None, None) is None and text_or_file("", None) == ""
-    assert text_or_file("typed", None) == "typed" and text_or_file(None, str(tmp_path / "p")) == "from a file\ufffd"
-    with pytest.raises(ConfigError, match="a system prompt and a file of one were given"):
-        text_or_file("", str(tmp_path / "p"))
-
-
-def test_a_file_may_be_named_from_home_and_spaces_before_json_do_not_matter(state_home: Path) -> None:
-    (state_home / "a.json").write_text('{"one": {"command": "x"}}')
-    assert servers(("~/a.json", ' \n{"two": {"command": "y"}}')) == {"one": {"command": "x"}, "two": {"command": "y"}}
-    assert servers(()) == {} and claude_settings("{}").hooks == ()

@@ -53,34 +53,6 @@ def test_lines_are_json_with_ids_and_without_secrets(tmp_path: Path) -> None:
     assert path.stat().st_mode & 0o777 == 0o600
 
 
-def test_a_level_may_be_written_in_any_case_and_goes_to_stderr_unless_a_file_is_named(
-    capfd: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    logs.set_up(f"info:{tmp_path / 'log'}")
-    (file,) = logging.getLogger("treadle").handlers
-    logs.set_up("Warning")
-    assert logging.getLogger("treadle").handlers != [file] and len(logging.getLogger("treadle").handlers) == 1
-    log = logging.getLogger("treadle.x")
-    log.info("not this")
-    log.warning("this", extra={"turn": "t1", "run": "r1"})
-    (line,) = map(json.loads, capfd.readouterr().err.splitlines())
-    assert (line["message"], line["level"], line["turn"], line["run"]) == ("this", "warning", "t1", "r1")
-    assert "session" not in line and "traceback" not in line and line["pid"] == os.getpid()
-    assert (tmp_path / "log").read_text() == "" and logging.getLogger("treadle").propagate is False
-
-
-def test_the_variable_is_read_where_nothing_is_said(
-    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("TREADLE_LOG", "error")
-    logs.set_up()
-    logging.getLogger("treadle.x").error("this")
-    assert '"this"' in capfd.readouterr().err
-    logs.set_up("")
-    (none,) = logging.getLogger("treadle").handlers
-    assert isinstance(none, logging.NullHandler)
-
-
 @pytest.mark.parametrize("wanted", ["loud", "info:/nowhere/at/all"])
 def test_a_wrong_value_says_what_to_write(wanted: str) -> None:
     with pytest.raises(ConfigError, match="TREADLE_LOG"):

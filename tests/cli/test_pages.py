@@ -9,16 +9,6 @@ from click.testing import CliRunner
 from treadle.cli.help import _drawn, docs, pages
 
 
-def test_the_pages_are_listed_by_kind() -> None:
-    shown = CliRunner().invoke(docs).output
-    kinds = [line for line in shown.splitlines() if not line.startswith(" ")]
-    assert kinds == ["Tutorials:", "How to:", "Why it is so:", "Reference:"]
-    assert "\n  one-shot                           One-shot runs" in shown.partition("Reference:")[2]
-    assert len(shown.splitlines()) == len(pages()) + 4
-    names = [page["name"] for page in json.loads(CliRunner().invoke(docs, ["--json"]).output)]
-    assert names == [page.name for page in pages()] and len(set(names)) == len(names)
-
-
 def test_a_page_is_plain_markdown_in_a_pipe_whatever_way_it_is_named() -> None:
     for name in ("one-shot", "one-shot.md", "docs/reference/one-shot.md", "One-Shot"):
         assert CliRunner().invoke(docs, [name]).output.startswith("# One-shot runs")

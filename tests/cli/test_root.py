@@ -16,14 +16,6 @@ from treadle import __version__
 from treadle.cli import root
 
 
-def test_what_is_piped_in_alone_is_the_prompt(tmp_path: Path) -> None:
-    script = tmp_path / "s.toml"
-    script.write_text('[[reply]]\nwhen = "^hi$"\ntext = "a prompt"\n')
-    env = {**os.environ, "TREADLE_MODEL": f"scripted:{script}"}
-    done = run(input="hi", env=env)
-    assert done.stdout == "a prompt\n", done.stderr
-
-
 def test_help_is_a_word_too_and_programs_get_the_version() -> None:
     told = json.loads(run("version", "--json").stdout)
     assert told["version"] == __version__ and told["executable"] == sys.executable and "fleet" in told["parts"]
@@ -40,32 +32,6 @@ def test_the_help_is_shown_without_the_commands() -> None:
     said, loaded = loaded_by("--help")
     assert "Chat with an agent" in said and "click" in loaded
     assert not {"rich", "asyncio", "treadle.host", "treadle.agent", "treadle.cli.chat"} & loaded
-
-
-def test_a_prompt_that_looks_like_a_command_is_a_prompt_behind_p(tmp_path: Path) -> None:
-    script = tmp_path / "s.toml"
-    script.write_text('[[reply]]\nwhen = "^doctor$"\ntext = "a prompt"\n')
-    assert run("-p", "doctor", "--model", f"scripted:{script}", cwd=tmp_path).stdout == "a prompt\n"
-
-
-def test_what_we_foresaw_is_one_line_and_exit_1(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TREADLE_LOG", "loud")
-    done = run("doctor")
-    assert done.returncode == 1 and done.stderr.startswith("treadle: TREADLE_LOG") and done.stdout == ""
-
-
-FORWARDED = [
-    ("fleet land --help", 0, "`treadle fleet land` is `treadle land` now", "Merge finished work into a branch"),
-    ("fleet merge --help", 0, "is `treadle land now --no-help` now", "Land these orders"),
-    ("fleet retry --help", 0, "is `treadle fleet again` now", "Retry an ended order"),
-    ("fleet send-back o1 shorter", 1, "is `treadle fleet again ORDER --text TEXT` now", ""),
-]
-
-
-@pytest.mark.parametrize(("typed", "code", "told", "shown"), FORWARDED)
-def test_a_former_name_is_forwarded_unless_it_took_something_else(typed: str, code: int, told: str, shown: str) -> None:
-    done = run(*typed.split())
-    assert done.returncode == code and told in done.stderr and shown in done.stdout
 
 
 NEED_A_PLACE = ["trust", "host backends", "sessions --here", "ls", "-p x --model scripted:x", "coord claim list"]

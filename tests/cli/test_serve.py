@@ -25,15 +25,6 @@ def devices() -> list[dict[str, Any]]:
     return found
 
 
-def test_a_token_is_shown_once_and_only_what_it_may_is_listed() -> None:
-    made = json.loads(run("--token", "--right", "watch", "--json").stdout)
-    assert made["right"] == "watch" and len(made["token"]) > 20
-    (device,) = devices()
-    assert (device["id"], device["right"], device["used"]) == (made["device"], "watch", 0)
-    assert made["token"] not in json.dumps(devices()) + run("--devices").stdout
-    assert "never" in run("--devices").stdout and made["device"] in run("--devices").stdout
-
-
 def test_a_token_that_is_taken_back_is_worth_nothing() -> None:
     made = json.loads(run("--token", "--json").stdout)
     assert Tokens().check(made["token"]) is not None
@@ -41,19 +32,6 @@ def test_a_token_that_is_taken_back_is_worth_nothing() -> None:
     assert devices() == [] and Tokens().check(made["token"]) is None
     with pytest.raises(NotFound):
         run("--revoke", made["device"])
-
-
-@pytest.mark.parametrize("port", ["99999", "-1"])
-def test_a_port_that_cannot_be_is_refused_with_its_range(port: str) -> None:
-    refused = run("--port", port)
-    assert refused.exit_code == 2 and f"{port} is not in the range 0<=x<=65535" in refused.output
-
-
-def test_by_default_a_token_may_do_everything_and_a_wrong_right_is_refused() -> None:
-    run("--token")
-    assert devices()[0]["right"] == "all"
-    refused = run("--token", "--right", "admin")
-    assert refused.exit_code == 2 and len(devices()) == 1
 
 
 def test_a_device_is_listed_by_its_name_and_when_it_was_seen() -> None:
@@ -65,27 +43,15 @@ def test_a_device_is_listed_by_its_name_and_when_it_was_seen() -> None:
     assert rows[1][-1] == "phone" and run("--token").stdout.strip() not in run("--devices").stdout
 
 
-@pytest.mark.parametrize("authority", [None, SimpleNamespace(fingerprint="AB:CD")])
-def test_the_link_is_told_with_what_another_device_has_to_do(
-    authority: Any, capsys: pytest.CaptureFixture[str]
-) -> None:
-    listening = SimpleNamespace(address="https://fleet.example", port=1, unix="", authority=authority)
+def test_the_link_is_told_for_a_person_or_a_program(capsys: pytest.CaptureFixture[str]) -> None:
+    listening = SimpleNamespace(address="https://fleet.example", port=1, unix="")
     _announce(Tokens(), listening, "watch", False)
     out, err = capsys.readouterr()
     lines = out.splitlines()
     device, *_ = Tokens().exchange(lines[1].rpartition("#")[2]) or pytest.fail("the link is worth nothing")
     assert (device.name, device.right, err) == ("browser", "watch", "Ctrl-C ends it.\n")
     assert lines[0] == "Open this link, once, within ten minutes:" and lines[1].startswith("  https://fleet.example/#")
-    assert lines[2:] == (
-        []
-        if authority is None
-        else [
-            "",
-            "On another device, once: open https://fleet.example/ca although your browser warns,",
-            "install the authority as that page says, and compare its fingerprint:",
-            "  AB:CD",
-        ]
-    )
+    assert lines[2:] == []
     listening.unix = "/s"
     _announce(Tokens(), listening, "watch", False)
     assert capsys.readouterr().err == "It listens on /s\nCtrl-C ends it.\n"

@@ -72,20 +72,6 @@ def test_named_sessions_are_removed_at_once(kept: str) -> None:
     assert isinstance(CliRunner().invoke(sessions, ["rm", "mine"]).exception, NotFound)
 
 
-def test_one_that_is_open_stays_and_is_named() -> None:
-    transcript = Transcript.create(cwd="/x", model="m", session_id="busy")
-    result = CliRunner().invoke(sessions, ["rm", "busy"])
-    assert result.exit_code == 1 and "busy is open in another process" in result.stderr
-    assert result.stdout == ""
-    transcript.close()
-    assert len(list_sessions()) == 1
-
-
-def test_rm_alone_removes_nothing(kept: str) -> None:
-    assert CliRunner().invoke(sessions, ["rm"]).exit_code == 2
-    assert len(list_sessions()) == 1
-
-
 def test_what_tools_were_given_and_said_is_shown_only_when_asked_for() -> None:
     transcript = Transcript.create(cwd="/x", model="m", session_id="tools")
     call = ToolCall(id="c", name="bash", arguments='{"command": "weave"}')

@@ -27,19 +27,6 @@ def test_a_person_trusts_lists_and_takes_back(tmp_path: Path) -> None:
     assert json.loads(run("--list", "--json")[1]) == []
 
 
-def test_programs_are_told_what_was_trusted_and_taken_back(tmp_path: Path) -> None:
-    here = str(tmp_path)
-    code, said = run(here)
-    assert code == 0 and said.splitlines()[1] == "  it has no project files yet; when it gets some, trust it again"
-    (entry,) = json.loads(run(here, "--json")[1])
-    assert entry["path"] == here and entry["files"] == []
-    listed = run("--list")[1]
-    assert listed.endswith(f"  {here}\n") and len(listed.splitlines()) == 1
-    assert json.loads(run(here, "--remove", "--json")[1]) == {"path": here, "removed": True}
-    assert json.loads(run(here, "--remove", "--json")[1]) == {"path": here, "removed": False}
-    assert run(here, "--remove") == (0, f"{here} was not trusted\n")
-
-
 def test_a_person_is_told_what_an_untrusted_project_did_not_get(tmp_path: Path) -> None:
     (tmp_path / ".treadle").mkdir()
     (tmp_path / ".treadle" / "config.toml").write_text('nonsense = 1\n[[hooks.pre_tool]]\ncommand = "exit 2"\n')

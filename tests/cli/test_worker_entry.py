@@ -13,12 +13,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.doors.worker.test_sequences import Talk, sequences
-from tests.e2e.worker_process import COMMAND, WorkerProcess
+from tests.e2e.worker_process import WorkerProcess
 from tests.installed import TREADLE, treadle
 from tests.scripts import calls, reply, says
 from tests.wire.transcripts import Transcript, expected, fits, request, transcripts
 from treadle.agent.providers.script import load
-from treadle.cli import worker_entry
 from treadle.io.process import table
 from treadle.io.sandbox.methods import available
 from treadle.testing.server import ModelServer
@@ -127,18 +126,6 @@ def test_a_cancelled_tool_is_gone_with_its_whole_tree_before_the_result_is_writt
         assert result["error"]["code"] == "cancelled" and len(result["tool_calls_made"]) == 1
 
 
-def test_a_cancelled_command_that_ignores_sigterm_is_killed(tmp_path: Path) -> None:
-    stubborn = calls("bash", {"command": "trap '' TERM; sleep 1234 & sleep 1235"}) + says("Back.")
-    (tmp_path / "model.toml").write_text(stubborn)
-    with WorkerProcess(tmp_path) as worker:
-        worker.ask(init("scripted:model.toml"), SEND)
-        worker.until("tool_start")
-        until(lambda: len(descendants(worker)) == 2)
-        worker.ask({"type": "cancel", "id": "3", "target_id": "2"})
-        assert worker.until("result")["error"]["code"] == "cancelled"
-        until(lambda: descendants(worker) == [])  # on a busy machine the result does not wait for it
-
-
 @pytest.mark.parametrize("end", ["kill", "closed stdout", "terminate"])
 def test_a_worker_that_ends_leaves_no_process(end: str, tmp_path: Path) -> None:
     (tmp_path / "model.toml").write_text(SLEEPY)
@@ -170,27 +157,6 @@ def test_a_line_over_the_cap_costs_that_line_only(tmp_path: Path) -> None:
         assert (error["id"], error["error"]["code"]) == ("unknown", "protocol_error")
         worker.ask(SEND)
         assert worker.until("result")["response"] == "ok"
-
-
-def test_a_bad_heartbeat_interval_is_warned_about_on_stderr_only(tmp_path: Path) -> None:
-    (tmp_path / "model.toml").write_text('[[reply]]\ntext = "ok"\n')
-    with WorkerProcess(tmp_path, {"HEDDLE_HEARTBEAT_INTERVAL": "0"}) as worker:
-        worker.ask(init("scripted:model.toml"), SEND, {"type": "shutdown", "id": "3"})
-        assert [line["type"] for line in worker.rest()] == ["init_ok", "event", "result", "shutdown_ok"]
-        code, errors = worker.end()
-    assert code == 0 and errors.count("\n") == 1 and "HEDDLE_HEARTBEAT_INTERVAL" in errors
-
-
-def test_requests_from_a_file_are_served(tmp_path: Path) -> None:
-    import json
-    import subprocess
-
-    (tmp_path / "model.toml").write_text('[[reply]]\ntext = "ok"\n')
-    (tmp_path / "in.jsonl").write_text("\n".join(map(json.dumps, [init("scripted:model.toml"), SEND])))
-    with open(tmp_path / "in.jsonl") as source, open(tmp_path / "out.jsonl", "w") as target:
-        code = subprocess.run(COMMAND, cwd=tmp_path, stdin=source, stdout=target, timeout=60).returncode
-    lines = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
-    assert code == 0 and [line["type"] for line in lines] == ["init_ok", "event", "result"]
 
 
 def test_the_commands_run_by_tools_cannot_reach_our_streams(tmp_path: Path) -> None:
@@ -255,48 +221,6 @@ async def test_the_ecosystems_environment_reaches_a_real_http_model(tmp_path: Pa
     assert asked.body["model"] == "anthropic/claude-sonnet-4"
 
 
-async def test_a_cancelled_model_stream_is_closed(tmp_path: Path) -> None:
-    (tmp_path / "served.toml").write_text('[[reply]]\ntext = "on and "\nrepeat = 1000\npace = 0.03\n')
-    async with ModelServer(load(str(tmp_path / "served.toml")), batch=False) as server:
-
-        def talk() -> Any:
-            with WorkerProcess(tmp_path, {"HEDDLE_BASE_URL": server.url}) as worker:
-                worker.ask(init("vendor/model"), SEND)
-                worker.until("content_delta")
-                worker.ask({"type": "cancel", "id": "3", "target_id": "2"})
-                result = worker.until("result")
-                asyncio.run_coroutine_threadsafe(server.all_gone(), loop).result(60)
-                return result
-
-        loop = asyncio.get_running_loop()
-        result = await asyncio.to_thread(talk)
-    assert result["error"]["code"] == "cancelled"
-
-
-@pytest.mark.parametrize(
-    ("settings", "says"),
-    [
-        ('permission_mode = "suggest"\n', None),
-        ('weak_model = "nobody-knows"\n', "nobody-knows"),
-        ("models = { base_url = 5 }\n", "base_url"),
-        ('key_command = "false"\n', "key_command"),
-        ("limits = { max_tokens = true }\n", "max_tokens"),
-        ("[", "not valid TOML"),
-    ],
-)
-def test_an_init_is_answered_as_the_settings_allow(settings: str, says: str | None, tmp_path: Path) -> None:
-    (tmp_path / "config.toml").write_text(settings)
-    env = {"TREADLE_HOME": str(tmp_path), "OPENROUTER_API_KEY": "k"}
-    with WorkerProcess(tmp_path, env) as worker:
-        worker.ask(init("vendor/model"), {"type": "status", "id": "2"}, {"type": "shutdown", "id": "3"})
-        lines = worker.rest()
-    assert [line["type"] for line in lines][-1] == "shutdown_ok"
-    if says is None:
-        assert [line["type"] for line in lines[:2]] == ["init_ok", "status_ok"]
-    else:
-        assert lines[0]["error"]["code"] == "protocol_error" and says in lines[0]["error"]["message"]
-
-
 def test_a_sandboxed_worker_cannot_write_elsewhere(tmp_path: Path) -> None:
     command = [TREADLE, "worker", "--sandbox"]
     (tmp_path / "inside").mkdir()
@@ -314,10 +238,3 @@ def test_a_sandboxed_worker_cannot_write_elsewhere(tmp_path: Path) -> None:
         assert worker.until("result")["status"] == "ok"
     assert (tmp_path / "inside" / "here").exists()
     assert not (tmp_path / "outside" / "there").exists()
-
-
-def test_all_state_is_kept_below_the_root_that_a_client_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TREADLE_HOME", "/elsewhere")
-    place = worker_entry._settle(str(tmp_path))("session-1")
-    assert os.environ["TREADLE_HOME"] == str(tmp_path)
-    assert place.startswith(f"{tmp_path}/") and place.endswith("/history.jsonl") and "session-1" in place

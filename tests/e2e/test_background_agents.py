@@ -1,7 +1,6 @@
 """`treadle -p '/agent ...'` as a script uses it: events, exit codes, and agents that outlive the command."""
 
 import json
-import os
 import signal
 import subprocess
 from pathlib import Path
@@ -75,32 +74,3 @@ def test_an_interrupted_command_gives_what_its_agents_had_said(command: str, mod
         assert process.wait(60) == 0
     assert (result["subtype"], result["terminal_reason"]) == ("success", "aborted_streaming")
     assert "so" in result["result"].split() and ("beta is done" in result["result"]) == ("beta" in command)
-
-
-def test_a_failed_member_and_an_unknown_group_are_failures(model: str, tmp_path: Path) -> None:
-    failed = run(model, '/agent parallel a:"alpha" c:"gamma"', "--output-format", "json", cwd=tmp_path)
-    result = json.loads(failed.stdout)
-    assert failed.returncode == 1 and result["is_error"] and result["result"] == ""
-    assert "gamma is too hard" in result["errors"][0] and "(1/2 completed, 1 failed" in result["errors"][0]
-    unknown = run(model, "/agent wait group_9", cwd=tmp_path)
-    assert unknown.returncode == 1 and unknown.stdout == ""
-    assert unknown.stderr == "treadle: Unknown background job group: group_9\n"
-
-
-def test_detached_agents_are_waited_for_by_another_command(model: str, tmp_path: Path) -> None:
-    other = tmp_path / "elsewhere"
-    other.mkdir()
-    started = run(model, '/agent parallel --detach a:"alpha" b:"beta"', "--output-format", "json", cwd=tmp_path)
-    said = json.loads(started.stdout)["result"]
-    group = said.split()[-1]
-    assert said.startswith("Started agent jobs:\na: agent_")
-    waited = run(model, f"/agent wait {group}", cwd=other)
-    assert waited.returncode == 0 and "(2/2 completed" in waited.stdout and "alpha is done" in waited.stdout
-    assert run(model, f"/agent close {group}", cwd=other).returncode == 0
-    assert os.listdir(Path(os.environ["TREADLE_HOME"], "tasks")) == []
-
-
-def test_newlines_and_spaces_in_a_prompt_survive(tmp_path: Path) -> None:
-    (tmp_path / "exact.toml").write_text('[[reply]]\nwhen = "^two  spaces\\nand a line$"\ntext = "exactly"\n')
-    done = run(f"scripted:{tmp_path / 'exact.toml'}", '/agent run "two  spaces\nand a line"', cwd=tmp_path)
-    assert (done.returncode, done.stdout) == (0, "exactly\n")

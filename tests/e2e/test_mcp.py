@@ -19,7 +19,6 @@ WRITE = calls(
     text="I will write.",
     usage={"input": 30, "output": 5},
 ) + says("It is done.", times="always", usage={"input": 3, "output": 2})
-SLEEP = calls("bash", {"command": "touch began; sleep 600"}, text="Sleeping.") + says("Awake.", times="always")
 
 
 @asynccontextmanager
@@ -68,38 +67,3 @@ async def test_a_client_that_can_ask_its_person_is_asked(tmp_path: Path) -> None
         said = await call(session, "run", prompt="write")
     assert said["status"] == "completed" and (tmp_path / "made.txt").exists()
     assert "write_file" in asked[0] and str(tmp_path / "made.txt") in asked[0]
-
-
-async def test_without_that_a_run_comes_back_with_the_question_and_goes_on_when_it_is_answered(tmp_path: Path) -> None:
-    async with client(tmp_path, WRITE) as session:
-        said = await call(session, "run", prompt="write")
-        assert said["status"] == "waiting" and said["questions"][0]["tool"] == "write_file"
-        assert not (tmp_path / "made.txt").exists()
-        await call(session, "answer", run=said["run"], decision="allow")
-        after, seen = 0, []
-        while said["status"] != "completed":
-            said = await call(session, "read", run=said["run"], after=after)
-            seen += said["events"]
-            after = said["next"]
-        assert (tmp_path / "made.txt").exists() and said["text"] == "It is done."
-        assert {event["type"] for event in seen} >= {"text", "tool", "result", "file"}
-
-
-async def test_a_started_run_is_cancelled_and_goes_on_with_the_next_prompt(tmp_path: Path) -> None:
-    async with client(tmp_path, SLEEP, "--permission-mode", "full-auto") as session:
-        said = await call(session, "start", prompt="sleep")
-        assert said["status"] == "running"
-        while not any(event["type"] == "tool" for event in (await call(session, "read", run=said["run"]))["events"]):
-            pass
-        assert (await call(session, "cancel", run=said["run"]))["status"] == "interrupted"
-        again = await call(session, "run", prompt="and now?", run=said["run"])
-        assert again["status"] == "completed" and again["text"] == "Awake."
-        assert [run["run"] for run in (await call(session, "status"))["runs"]] == [said["run"]]
-
-
-async def test_a_session_is_resumed_by_its_id_in_another_server(tmp_path: Path) -> None:
-    async with client(tmp_path, WRITE, "--permission-mode", "auto-edit") as session:
-        first = await call(session, "run", prompt="write")
-    async with client(tmp_path, WRITE) as session:
-        again = await call(session, "run", prompt="more", resume=first["session"])
-    assert again["session"] == first["session"] and again["run"] != first["run"]

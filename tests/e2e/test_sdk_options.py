@@ -2,7 +2,6 @@
 
 import json
 import os
-import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,6 @@ import claude_agent_sdk as sdk
 import pytest
 
 from tests.agent.pixels import png
-from tests.drivers.notes_server import __file__ as NOTES
 from tests.installed import TREADLE, treadle
 from treadle.agent.providers.script import parse
 from treadle.testing.server import ModelServer, Recorded
@@ -99,12 +97,6 @@ async def test_a_system_prompt_and_what_is_added_to_ours(host: Host) -> None:
     assert system.startswith("You are Treadle") and "Speak in rhymes." in system
 
 
-async def test_a_tool_that_is_disallowed_is_not_offered(host: Host) -> None:
-    await host.play(DONE, disallowed_tools=["Bash", "WebFetch", "Write(secret/**)"])
-    assert "read_file" in host.offered and "write_file" in host.offered
-    assert not {"bash", "web_fetch"} & set(host.offered)
-
-
 async def test_only_the_tools_that_are_named_are_offered(host: Host) -> None:
     messages = await host.play(DONE, tools=["Read", "Grep"])
     assert host.offered == ["read_file", "grep"]
@@ -121,12 +113,6 @@ async def test_subagents_of_the_host_work_with_their_own_prompt_and_tools(host: 
     assert "You review." in inner["messages"][0]["content"]
     assert [tool["function"]["name"] for tool in inner["tools"]] == ["read_file"]
     assert results(messages) == ["It is done."] and uses(messages) == ["Agent"]
-
-
-async def test_a_subagent_that_asks_for_what_we_do_not_have_refuses_every_prompt(host: Host) -> None:
-    odd = sdk.AgentDefinition(description="d", prompt="p", permissionMode="plan")
-    with pytest.raises(Exception, match="permissionMode"):
-        await host.play(DONE, agents={"odd": odd})
 
 
 async def test_an_mcp_server_in_the_process_of_the_host(host: Host) -> None:
@@ -167,27 +153,6 @@ async def test_an_mcp_server_in_the_process_of_the_host(host: Host) -> None:
     assert messages[-1].result == "It is done."
 
 
-async def test_a_server_that_is_switched_off_says_so_and_offers_nothing_until_it_is_on_again(host: Host) -> None:
-    seen = []
-
-    async def then(client: Any, messages: list[Any]) -> None:
-        for on in (False, True):
-            await client.toggle_mcp_server("notes", enabled=on)
-            [state] = (await client.get_mcp_status())["mcpServers"]
-            await client.query("again")
-            init = [m async for m in client.receive_response()][0]
-            seen.append(
-                (state["status"], init.data["mcp_servers"][0]["status"], "mcp__notes__recall" in init.data["tools"])
-            )
-
-    server = {"command": sys.executable, "args": [NOTES, str(host.work / "log")]}
-    remembered = '[[reply]]\nwhen = "^again$"\n[[reply.call]]\nname = "mcp__notes__recall"\n'
-    await host.play(remembered + DONE, then=then, mcp_servers={"notes": server}, allowed_tools=["mcp__notes"])
-    assert "there is no tool 'mcp__notes__recall'" in json.dumps(host.sent(2)), "not even from memory"
-    assert seen == [("disabled", "disabled", False), ("connected", "connected", True)]
-    assert "mcp__notes__recall" not in str(host.sent(1)["tools"]) and "mcp__notes__recall" in str(host.sent(3)["tools"])
-
-
 def decided(decision: str, **more: Any) -> dict[str, Any]:
     """A hook before a tool that says this."""
     said = {"hookEventName": "PreToolUse", "permissionDecision": decision, **more}
@@ -215,55 +180,6 @@ async def test_a_hook_before_a_tool(host: Host, hook: Any, options: dict[str, An
     assert messages[-1].result == "It is done." and bool(messages[-1].permission_denials) == (made is None)
 
 
-async def test_a_hook_can_demand_that_the_host_is_asked(host: Host) -> None:
-    asked: list[str] = []
-
-    async def can_use_tool(name: str, given: dict[str, Any], context: Any) -> Any:
-        asked.append(name)
-        return sdk.PermissionResultDeny(message="better not")
-
-    script = calling("write_file", file_path="made.txt", content="x") + DONE
-    await host.play(script, can_use_tool=can_use_tool, permission_mode="acceptEdits", **decided("ask"))
-    assert asked == ["Write"] and not (host.work / "made.txt").exists()
-
-
-async def test_a_denial_with_interrupt_ends_the_turn(host: Host) -> None:
-    async def can_use_tool(name: str, given: dict[str, Any], context: Any) -> Any:
-        return sdk.PermissionResultDeny(message="stop there", interrupt=True)
-
-    script = calling("write_file", file_path="made.txt", content="x") + DONE
-    messages = await host.play(script, can_use_tool=can_use_tool)
-    assert isinstance(messages[-1], sdk.ResultMessage) and messages[-1].result != "It is done."
-    assert not (host.work / "made.txt").exists()
-
-
-async def test_the_host_may_change_the_mode_with_its_permission(host: Host) -> None:
-    asked: list[str] = []
-
-    async def can_use_tool(name: str, given: dict[str, Any], context: Any) -> Any:
-        asked.append(given["file_path"])
-        update = sdk.PermissionUpdate(type="setMode", mode="acceptEdits", destination="session")
-        return sdk.PermissionResultAllow(updated_permissions=[update])
-
-    script = calling("Write", file_path="a", content="x") + calling("Write", file_path="b", content="x") + DONE
-    await host.play(script, can_use_tool=can_use_tool)
-    assert asked == ["a"] and (host.work / "b").exists()
-
-
-async def test_a_suggested_rule_that_the_host_takes_spares_the_next_question(host: Host) -> None:
-    asked: list[str] = []
-
-    async def can_use_tool(name: str, given: dict[str, Any], context: Any) -> Any:
-        asked.append(given["command"])
-        [suggestion] = context.suggestions
-        assert [rule.rule_content for rule in suggestion.rules] == [given["command"]]
-        return sdk.PermissionResultAllow(updated_permissions=[suggestion])
-
-    script = "".join(calling("Bash", command=command) for command in ("touch a", "touch a", "touch b"))
-    await host.play(script + DONE, can_use_tool=can_use_tool)
-    assert asked == ["touch a", "touch b"] and (host.work / "b").exists()
-
-
 async def test_a_rule_of_the_hosts_own_forbids_what_it_names_from_then_on(host: Host) -> None:
     asked: list[str] = []
 
@@ -276,24 +192,6 @@ async def test_a_rule_of_the_hosts_own_forbids_what_it_names_from_then_on(host: 
     script = "".join(calling("Bash", command=command) for command in ("touch a", "touch b"))
     await host.play(script + DONE, can_use_tool=can_use_tool)
     assert asked == ["touch a"] and not (host.work / "b").exists()
-
-
-async def test_an_update_that_cannot_be_taken_is_a_warning_and_the_rest_holds(host: Host) -> None:
-    asked: list[str] = []
-
-    async def can_use_tool(name: str, given: dict[str, Any], context: Any) -> Any:
-        asked.append(given["command"])
-        rules = [sdk.types.PermissionRuleValue(tool_name=name) for name in ("mcp__claude.ai__x", "Bash")]
-        added = sdk.PermissionUpdate(type="addRules", rules=rules, behavior="allow", destination="session")
-        mode: Any = "wild"
-        changed = sdk.PermissionUpdate(type="setMode", mode=mode, destination="session")
-        return sdk.PermissionResultAllow(updated_permissions=[changed, added])
-
-    script = "".join(calling("Bash", command=command) for command in ("touch a", "touch b"))
-    messages = await host.play(script + DONE, can_use_tool=can_use_tool)
-    assert messages[-1].result == "It is done." and asked == ["touch a"] and (host.work / "b").exists()
-    said = "".join(host.said)
-    assert "left out: 'mcp__claude.ai__x' is not a permission rule" in said and "no permission mode 'wild'" in said
 
 
 async def test_files_go_back_to_what_they_were_before_a_prompt(host: Host) -> None:
@@ -319,45 +217,6 @@ async def test_files_go_back_to_what_they_were_before_a_prompt(host: Host) -> No
         extra_args={"replay-user-messages": None},
     )
     assert kept.read_text() == "before" and not (host.work / "new.txt").exists()
-
-
-async def test_the_thinking_and_the_model_can_be_chosen_and_changed(host: Host) -> None:
-    async def then(client: Any, messages: list[Any]) -> None:
-        await client.set_model("other")
-        await client.query("more")
-        messages += [message async for message in client.receive_response()]
-
-    await host.play(DONE, then=then, effort="high", model="sonnet", env={"ANTHROPIC_DEFAULT_SONNET_MODEL": "chat:big"})
-    assert [host.sent(at)["model"] for at in (0, 1)] == ["big", "other"]
-    assert host.sent()["reasoning_effort"] == "high"
-
-
-async def test_an_answer_that_must_fit_a_schema(host: Host) -> None:
-    schema = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
-    script = '[[reply]]\ntimes = "always"\ntext = \'{"n": 3}\'\n'
-    messages = await host.play(script, output_format={"type": "json_schema", "schema": schema})
-    assert messages[-1].structured_output == {"n": 3}
-
-
-async def test_a_session_goes_on_and_is_forked(host: Host) -> None:
-    first = (await host.play(DONE, "one"))[-1].session_id
-    on = (await host.play(DONE, "two", resume=first))[-1].session_id
-    forked = (await host.play(DONE, "three", resume=first, fork_session=True))[-1].session_id
-    said = [message["content"] for message in host.sent()["messages"] if message["role"] == "user"]
-    assert on == first != forked and said == ["one", "two", "three"]
-
-
-async def test_a_limit_on_money_that_cannot_be_kept_is_refused_before_the_first_call(host: Host) -> None:
-    [result] = [m for m in await host.play(DONE, max_budget_usd=1.0) if isinstance(m, sdk.ResultMessage)]
-    assert result.is_error and host.server.asked == []
-
-
-async def test_a_service_that_is_down_is_told_of_each_time_it_is_asked_again(host: Host) -> None:
-    trouble = '[[reply]]\n[reply.error]\nstatus = 529\nmessage = "overloaded"\nretry_after = 0.1\n'
-    messages = await host.play(trouble + DONE)
-    [told] = [m for m in messages if isinstance(m, sdk.SystemMessage) and m.subtype == "api_retry"]
-    assert (told.data["attempt"], told.data["error_status"]) == (1, 529) and messages[-1].result == "It is done."
-    assert any("overloaded" in line and "trying again" in line for line in host.said)
 
 
 async def test_a_prompt_that_nobody_typed_runs_no_command_and_reads_no_file(host: Host) -> None:
@@ -404,20 +263,6 @@ async def test_setting_sources_say_whose_words_and_rules_are_used(
     (host.work / "mine").unlink()
     await host.play(script + DONE, setting_sources=sources, permission_mode="default", **more)
     assert (host.work / "mine").exists() == ("mine" in found), "what the user's file allows is its own"
-
-
-async def test_what_a_subagent_does_names_the_call_that_started_it(host: Host) -> None:
-    (host.work / "a.txt").write_text("words")
-    script = calling("task", prompt="look", description="look") + calling("read_file", file_path="a.txt") + DONE
-    messages = await host.play(script)
-    said = [m for m in messages if isinstance(m, sdk.AssistantMessage | sdk.UserMessage)]
-    told = [(m.parent_tool_use_id, block) for m in said for block in m.content]
-    [start] = [block.id for parent, block in told if isinstance(block, sdk.ToolUseBlock) and parent is None]
-    [use] = [block for parent, block in told if isinstance(block, sdk.ToolUseBlock) and parent == start]
-    [result] = [block for parent, block in told if isinstance(block, sdk.ToolResultBlock) and parent == start]
-    assert (use.name, use.input) == ("Read", {"file_path": "a.txt"})
-    assert result.tool_use_id == use.id and "words" in str(result.content) and not result.is_error
-    assert messages[-1].num_turns == 2, "the turns of a subagent are not those of the conversation"
 
 
 @pytest.mark.parametrize("more", [["--verbose"], ["--verbose", "--include-partial-messages"], []])

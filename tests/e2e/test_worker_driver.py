@@ -13,7 +13,7 @@ from tests.scripts import calls, says
 from treadle.drivers.worker.driver import WorkerAgent, WorkerSession
 from treadle.events import Asked, ToolDenied, ToolEnded, ToolStarted, TurnEnded
 from treadle.io.peer import Patience
-from treadle.session import Answer, Limits, Prompt, Rules, SessionSpec
+from treadle.session import Answer, Prompt, SessionSpec
 from treadle.sessions.served import run_turn
 from treadle.sessions.totals import totals
 
@@ -62,20 +62,6 @@ async def test_a_turn_can_be_interrupted_and_the_next_one_runs(tmp_path: Path) -
     assert isinstance(ended, TurnEnded) and (ended.outcome, ended.text) == ("completed", "Going on.")
 
 
-async def test_a_running_turn_is_steered(tmp_path: Path) -> None:
-    async with session(tmp_path, SLEEP) as opened:
-        reader = opened.events(after=-1)
-        id = await opened.prompt(Prompt(text="go"))
-        async for event in reader:
-            if isinstance(event, ToolStarted):
-                assert await opened.steer(id, "turn left") is True
-                (tmp_path / "steered").touch()
-            if isinstance(event, TurnEnded):
-                break
-        assert event.text == "Going left."
-        assert await opened.steer(id, "too late") is False
-
-
 @pytest.mark.parametrize("decision", ["allow", "deny"])
 async def test_a_question_crosses_to_whoever_can_answer(tmp_path: Path, decision: Any) -> None:
     async with session(tmp_path, TOOLS, mode="suggest", answers=True) as opened:
@@ -93,11 +79,3 @@ async def test_a_question_crosses_to_whoever_can_answer(tmp_path: Path, decision
     assert [event.reason for event in seen if isinstance(event, ToolDenied)] == (
         [] if decision == "allow" else ["no thanks"]
     )
-
-
-async def test_rules_and_limits_are_kept_by_the_worker(tmp_path: Path) -> None:
-    async with session(tmp_path, TOOLS, rules=Rules(deny=("Bash",)), limits=Limits(max_iterations=1)) as opened:
-        events = [event async for event in run_turn(opened, "look")]
-    assert any(isinstance(event, ToolDenied) for event in events)
-    assert isinstance(events[-1], TurnEnded) and events[-1].error is not None
-    assert (events[-1].outcome, events[-1].error.code) == ("limited", "max_iterations")

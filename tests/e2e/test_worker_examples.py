@@ -38,13 +38,6 @@ def test_an_example_client_shows_the_answer(language: str, tmp_path: Path) -> No
     assert shown.startswith('Looking.\n[bash {"command":') and "Done looking.\n(2 model calls" in shown
 
 
-@pytest.mark.parametrize("language", ["python", "node"])
-def test_an_example_client_says_why_a_session_could_not_be_opened(language: str, tmp_path: Path) -> None:
-    with start(language, "vendor/model", tmp_path) as client:
-        _, errors = client.communicate(timeout=60)
-    assert client.returncode == 1 and "protocol_error: there is no key for openrouter" in errors
-
-
 @pytest.mark.parametrize(("language", "said"), [("python", "the worker exited with code 3"), ("node", "worker ended")])
 def test_an_example_client_says_that_the_worker_has_ended_under_it(language: str, said: str, tmp_path: Path) -> None:
     worker = tmp_path / "treadle-worker"

@@ -1,6 +1,5 @@
 """The HTTP side of A2A, in the test's own process on loopback: who gets in, what is JSON-RPC, streams."""
 
-import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -8,11 +7,9 @@ from typing import Any
 
 import httpx2
 import msgspec
-import pytest
 
 from treadle.doors.a2a.door import A2aDoor
 from treadle.events import Message, TextDelta
-from treadle.serve import a2a
 from treadle.serve.a2a import A2aServer
 from treadle.serve.gate import BODY_MAX
 from treadle.serve.listening import Listening
@@ -137,51 +134,9 @@ async def test_a_stream_is_server_sent_events_with_the_id_of_the_request(tmp_pat
         assert refused.json()["error"]["code"] == -32001
 
 
-async def test_a_client_that_leaves_a_stream_leaves_the_task_alone(tmp_path: Path) -> None:
-    go = asyncio.Event()
-    async with served_agent(tmp_path, [TextDelta(text="One"), go, Message(text="One two")]) as (client, _):
-        body = {"jsonrpc": "2.0", "id": 1, "method": "SendStreamingMessage", "params": {"message": HELLO}}
-        async with client.http.stream("POST", "/", json=body) as answer:
-            async for line in answer.aiter_lines():
-                first = msgspec.json.decode(line.removeprefix("data: "))["result"]["task"]
-                break
-        go.set()
-        async with asyncio.timeout(60):
-            while (await client.call("GetTask", {"id": first["id"]}))["status"]["state"] != "TASK_STATE_COMPLETED":
-                await asyncio.sleep(0.01)
-
-
 async def test_no_one_is_called_back(tmp_path: Path) -> None:
     async with served_agent(tmp_path) as (client, _):
         assert (await client.http.get(CARD_PATH)).json()["capabilities"]["pushNotifications"] is False
         push = {"taskPushNotificationConfig": {"url": "https://hooks.example/"}}
         assert await client.refused("SendMessage", {"message": HELLO, "configuration": push}) == -32003
         assert (await client.call("ListTasks"))["totalSize"] == 0, "nothing was begun"
-
-
-async def test_a_stream_on_which_nothing_happens_says_that_it_is_there_and_there_is_an_end_to_them(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(a2a, "ALIVE_SECONDS", 0.01)
-    monkeypatch.setattr(a2a, "STREAMS_MAX", 1)
-    go = asyncio.Event()
-    async with served_agent(tmp_path, [TextDelta(text="One"), go, Message(text="One")], [Message(text="Two")]) as (
-        client,
-        _,
-    ):
-        body = {"jsonrpc": "2.0", "id": 1, "method": "SendStreamingMessage", "params": {"message": HELLO}}
-        async with asyncio.timeout(60), client.http.stream("POST", "/", json=body) as answer:
-            assert answer.headers["cache-control"] == "no-cache"
-            lines = answer.aiter_lines()
-            while await anext(lines) != ": alive":
-                pass
-            refused = (await client.raw("SendStreamingMessage", {"message": HELLO})).json()["error"]
-            assert refused["code"] == -32603 and "1 streams are open" in refused["message"]
-            go.set()
-            rest = [line async for line in lines]
-            assert "TASK_STATE_COMPLETED" in rest[-2]
-        again = await client.raw("SendStreamingMessage", {"message": HELLO})
-        assert "TASK_STATE" in again.text, "one that has ended is not counted any more"
-        card = (await client.http.get(CARD_PATH)).json()
-        assert card["version"] == "1.2" and "securityRequirements" not in card
-        assert (await client.http.get("/")).status_code == 405 and (await client.http.get("/x")).status_code == 404

@@ -13,7 +13,6 @@ import msgspec
 import pytest
 
 from tests.installed import TREADLE
-from treadle.errors import NotFound
 from treadle.io.process import table
 from treadle.serve import background, listening
 from treadle.serve.tokens import Tokens, directory
@@ -109,19 +108,6 @@ def test_a_note_is_believed_only_while_that_very_process_runs(state_home: Path) 
         assert background.find() is None
         path.write_bytes(msgspec.json.encode(note))
     assert not path.exists()
-
-
-def test_a_server_that_ends_leaves_the_note_of_the_next_one(state_home: Path) -> None:
-    with background.noted("http://127.0.0.1:1", ""):
-        other = msgspec.structs.replace(background.find(), address="http://127.0.0.1:2")  # type: ignore[type-var]
-        Path(background._path()).write_bytes(msgspec.json.encode(other))
-    found = background.find()
-    assert found is not None and found.address == "http://127.0.0.1:2"
-
-
-def test_without_a_server_there_is_no_link(state_home: Path) -> None:
-    with pytest.raises(NotFound, match="no server runs here"):
-        background.link(Tokens(), "all")
 
 
 def test_ending_it_waits_and_ends_no_process_that_only_has_its_pid(state_home: Path) -> None:

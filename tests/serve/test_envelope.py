@@ -43,25 +43,6 @@ def asked(method: str = "GET", path: str = "/x", **headers: str) -> Request:
     return Request({"type": "http", "method": method, "path": path, "headers": given, "query_string": b""})
 
 
-@pytest.mark.parametrize(
-    ("error", "status"),
-    [
-        (errors.Unsupported("no"), 422),
-        (errors.TimedOut("late"), 504),
-        (errors.WorkspaceError("no"), 409),
-        (errors.StorageError("full"), 500),
-        (errors.PeerStalled("deaf"), 504),
-        (errors.LocalError("no"), 409),
-    ],
-)
-def test_a_failure_says_when_to_try_again_only_where_that_helps(error: errors.TreadleError, status: int) -> None:
-    response = failure(error)
-    assert response.status_code == status and "retry-after" not in response.headers
-    assert "www-authenticate" not in response.headers
-    problem = msgspec.json.decode(response.body)
-    assert set(problem) == {"type", "title", "status", "detail", "code"}, "what is not known is left out"
-
-
 def test_what_an_error_knows_is_in_the_problem_and_a_short_pause_is_a_second() -> None:
     response = failure(errors.Busy("full", retry_after_ms=200, details={"queue": 9}))
     problem = msgspec.json.decode(response.body)

@@ -10,25 +10,15 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-import httpx2
 import pytest
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 from uvicorn.server import ServerState
-from websockets.asyncio.client import connect
 
 from tests.serve.conftest import StartWeb, Web
 from treadle.serve import server
 from treadle.serve.listening import Listening
 from treadle.serve.server import BoundedConnection, WebServer, make_config, run, served
-
-
-async def test_without_a_fleet_it_says_so_and_terminals_work(alone: Web) -> None:
-    response = await alone.http.get("/api/v1/orders")
-    assert response.status_code == 503 and response.json()["code"] == "no_fleet"
-    assert "treadle fleet up" in response.json()["detail"] and response.headers["retry-after"]
-    assert await alone.get("/terminals") == []
-    assert (await alone.http.get("/readyz")).json()["state"] in ("none", "away")
 
 
 @pytest.mark.parametrize(
@@ -42,15 +32,6 @@ async def test_without_a_fleet_it_says_so_and_terminals_work(alone: Web) -> None
 def test_each_server_of_a_machine_has_a_cookie_of_its_own(address: str, cookie: str) -> None:
     gate = WebServer(address=address, names=("fleet.example",)).gate
     assert gate.cookie == cookie and gate.secure == address.startswith("https:")
-
-
-async def test_health_and_figures_are_told_to_who_may_see_them(alone: Web) -> None:
-    assert (await alone.http.get("/healthz")).text == "ok\n"
-    figures = await alone.http.get("/metrics")
-    assert figures.status_code == 200 and figures.headers["content-type"].startswith("text/plain; version=0.0.4")
-    assert (await alone.http.get("/openapi.json")).json()["openapi"].startswith("3.")
-    for path in ("/metrics", "/openapi.json", "/api/v1/terminals"):
-        assert (await alone.http.get(path, headers={"authorization": ""})).status_code == 401
 
 
 async def test_the_page_is_ready_when_its_fleet_is_or_there_is_none(alone: Web) -> None:
@@ -86,16 +67,6 @@ async def hello(scope: Any, receive: Any, send: Any) -> None:
 
 
 hello.message_max = 65536  # type: ignore[attr-defined]
-
-
-async def test_a_server_answers_inside_its_block_and_is_closed_with_its_socket_after_it() -> None:
-    given, listening = Served(hello), Listening(port=0)
-    async with asyncio.timeout(60), served(given, listening) as serving:
-        assert given.seen == ["started"] and not serving.done()
-        async with httpx2.AsyncClient(trust_env=False) as client:
-            answer = await client.get(listening.address)
-            assert answer.text == "hello" and "server" not in answer.headers
-    assert given.seen == ["started", "closed"] and listening.socket.fileno() == -1 and serving.done()
 
 
 async def test_a_server_that_cannot_start_says_why() -> None:
@@ -204,16 +175,6 @@ async def test_one_whose_answer_takes_long_or_who_asks_again_is_not_cut_off() ->
         await asyncio.sleep(0)
         timer = opened[0]._checking
         assert timer is not None and timer.cancelled()
-
-
-async def test_what_has_become_a_websocket_may_be_quiet() -> None:
-    given = Slow()
-    async with accepting(given) as (port, opened):
-        async with connect(f"ws://127.0.0.1:{port}/", proxy=None) as socket:
-            for _ in range(3):
-                opened[0]._check()
-            given.go_on.set()
-            assert await socket.recv() == "still here"
 
 
 async def test_the_server_says_no_word_too_many_and_believes_a_proxy_only_where_there_is_one(tmp_path: Path) -> None:

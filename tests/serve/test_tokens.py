@@ -8,7 +8,6 @@ import pytest
 
 from treadle.errors import ConfigError, NotFound
 from treadle.serve.tokens import (
-    USED_EVERY,
     Tokens,
 )
 
@@ -78,15 +77,6 @@ def test_a_signature_is_of_one_text_until_it_expires_and_is_used_once(tokens: To
     assert tokens.use(signature, soon) and not Tokens(tokens.path).use(signature, soon)
 
 
-def test_when_a_device_was_last_seen_is_noted_now_and_then(tokens: Tokens, monkeypatch: pytest.MonkeyPatch) -> None:
-    (one, token), (two, _) = tokens.make("one", "all"), tokens.make("two", "all")
-    now = time.time() + 1000
-    for later, seen in ((0.0, now), (USED_EVERY, now), (USED_EVERY + 1, now + USED_EVERY + 1)):
-        monkeypatch.setattr(time, "time", lambda later=later: now + later)
-        assert tokens.check(token)
-        assert {each.id: each.used for each in tokens.read().devices} == {one.id: seen, two.id: 0.0}
-
-
 def test_a_device_is_revoked_by_its_id_or_by_a_name_that_only_it_has(tokens: Tokens) -> None:
     (first, token), (_, other) = tokens.make("phone", "all"), tokens.make("phone", "all")
     with pytest.raises(NotFound, match="2 devices are called 'phone'"):
@@ -96,20 +86,3 @@ def test_a_device_is_revoked_by_its_id_or_by_a_name_that_only_it_has(tokens: Tok
     tokens.revoke("phone")
     with pytest.raises(NotFound, match="no devices are called 'phone'"):
         tokens.revoke("phone")
-
-
-@pytest.mark.parametrize(
-    ("agent", "name"),
-    [
-        ("Mozilla/5.0 (iPhone) Version/17 Safari/605", "Safari on iPhone"),
-        ("Mozilla/5.0 (Windows NT 10.0) Chrome/140 Safari/537 Edg/140", "Edge on Windows"),
-        ("Mozilla/5.0 (X11; Linux x86_64) Firefox/140", "Firefox on Linux"),
-        ("curl/8", "browser"),
-        ("", "browser"),
-    ],
-)
-def test_a_page_without_a_name_is_called_after_its_browser(tokens: Tokens, agent: str, name: str) -> None:
-    made = tokens.exchange(tokens.link("", "watch"), agent)
-    assert made is not None and made[0].name == name
-    device, cookie, proof = made
-    assert tokens.check_page(cookie, proof) and tokens.read().links == ()

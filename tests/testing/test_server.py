@@ -37,14 +37,6 @@ def texts(document: dict[str, Any]) -> str:
     return str(blocks[0]["text"])
 
 
-@pytest.mark.parametrize("path", PATHS)
-async def test_without_stream_the_reply_is_one_document(path: str) -> None:
-    async with ModelServer(parse(TWO)) as server:
-        document = (await post(server, path, model="m", messages=[], input="go")).json()
-    assert texts(document) == "Running." and document["model"] == "m"
-    assert "bash" in json.dumps(document)
-
-
 @pytest.mark.parametrize(
     ("path", "body"),
     [
@@ -163,23 +155,6 @@ def test_it_runs_as_a_program_and_ends_on_a_signal(tmp_path: Path) -> None:
         assert program.wait(60) == 0 and program.stderr.read() == ""
 
 
-@pytest.mark.parametrize("arguments", [["/nowhere.toml"], ["FILE", "--fault", "sneeze"]])
-def test_a_wrong_argument_is_one_line(arguments: list[str], tmp_path: Path) -> None:
-    script = tmp_path / "s.toml"
-    script.write_text("reply=[{}]")
-    given = [str(script) if argument == "FILE" else argument for argument in arguments]
-    command = [sys.executable, "-m", "treadle.testing.server", *given]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
-    assert done.returncode == 2 and "Traceback" not in done.stderr and done.stderr.count("\n") == 1
-
-
-def test_a_fault_is_written_as_a_name_a_status_or_ok() -> None:
-    assert server.parse("cut") == "cut"
-    assert server.parse("ok") is None
-    assert server.parse("500") == ErrorLine(status=500, message="a fault was asked for")
-    assert server.parse("429:1.5") == ErrorLine(status=429, message="a fault was asked for", retry_after=1.5)
-
-
 @pytest.mark.parametrize("text", ["sneeze", "200", "429:soon", ""])
 def test_an_unknown_fault_is_refused_with_the_list(text: str) -> None:
     with pytest.raises(ConfigError, match="one of: ok, 429:SECONDS, 500, cut,"):
@@ -188,15 +163,6 @@ def test_an_unknown_fault_is_refused_with_the_list(text: str) -> None:
 
 EVENTS = [b"data: 1\n\n", b"data: 2\n\n", "data: \u00e9\u00e8\n\n".encode(), b"data: 4\n\n"]
 BODY, HALF, REST = b"".join(EVENTS), b"".join(EVENTS[:2]), b"".join(EVENTS[2:])
-
-
-def test_a_failure_has_the_name_that_each_service_gives_it() -> None:
-    for form in (chat, responses):
-        assert form.failure(429, "no")["error"]["message"] == "no"
-    assert anthropic.failure(429, "no") == {"type": "error", "error": {"type": "rate_limit_error", "message": "no"}}
-    assert anthropic.failure(500, "no")["error"]["type"] == "api_error"
-    assert gemini.failure(403, "no") == {"error": {"code": 403, "message": "no", "status": "PERMISSION_DENIED"}}
-    assert gemini.failure(500, "no")["error"]["status"] == "INTERNAL"
 
 
 def test_what_is_asked_is_found_in_every_format() -> None:
@@ -220,14 +186,3 @@ def test_what_is_asked_is_found_in_every_format() -> None:
         assert gemini.asked({"contents": asked, name: {"parts": [{"text": "sys"}]}}) == expected
     answered = [*contents, {"parts": [got, 5, {"functionResponse": 5, "text": "b"}, {"inlineData": {}}]}]
     assert gemini.asked({"contents": answered, "systemInstruction": "sys"}) == Cue(last='{"a":1}\nb', turn=2)
-
-
-def test_in_chat_all_since_the_last_reply_is_new_and_instructions_are_no_part_of_it() -> None:
-    said = [{"role": "user", "content": "old"}, {"role": "assistant"}, {"role": "tool", "content": "a"}]
-    more = [
-        {"role": "developer", "content": "dev"},
-        {"role": "user", "content": "b"},
-        {"role": "system", "content": "s"},
-    ]
-    assert chat.asked({"messages": [*said, *more]}) == Cue(last="a\nb", turn=2, system="dev\ns")
-    assert anthropic.asked({"messages": said}) == Cue(last="old", turn=2)

@@ -8,12 +8,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from tests.stand_ins import RECORD
 from tests.stand_ins.record import HIDE
-from treadle.errors import ProviderError
-from treadle.events import Asked, Event, Failed, Message, TextDelta, TurnEnded
+from treadle.events import Asked, Event, TurnEnded
 from treadle.session import Answer, Prompt, SessionSpec
 from treadle.sessions.served import run_turn
 from treadle.sessions.session import Turn
@@ -79,17 +76,6 @@ async def turn(agent: ScriptedAgent, text: str = "hi", **spec: Any) -> list[Even
     return [event async for event in run_turn(session, text)]
 
 
-async def test_turns_are_played_in_order_and_then_echo() -> None:
-    agent = ScriptedAgent([TextDelta(text="one")], [Message(text="two")])
-    endings = [(await turn(agent))[-1] for _ in range(3)]
-    assert [event.text for event in endings if isinstance(event, TurnEnded)] == ["one", "two", "hi"]
-
-
-async def test_an_exception_is_how_the_turn_ends() -> None:
-    events = await turn(ScriptedAgent([ProviderError("down")]))
-    assert isinstance(events[-2], Failed) and isinstance(events[-1], TurnEnded) and events[-1].outcome == "failed"
-
-
 async def test_a_step_can_wait_ask_and_do_anything() -> None:
     gate, seen = asyncio.Event(), []
 
@@ -114,8 +100,3 @@ async def test_a_step_can_wait_ask_and_do_anything() -> None:
         if isinstance(event, TurnEnded):
             break
     assert seen == [("q", "?"), (session.id, "go")]
-
-
-async def test_an_agent_can_refuse_to_open() -> None:
-    with pytest.raises(ProviderError):
-        await ScriptedAgent(refuses=ProviderError("no")).open(SessionSpec(cwd="."))

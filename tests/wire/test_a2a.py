@@ -114,15 +114,6 @@ def test_every_method_of_0_3_has_one_in_1_0() -> None:
     assert set(METHODS["0.3"].values()) < set(METHODS["1.0"].values())
 
 
-def test_the_text_of_a_message_is_its_parts_that_are_text() -> None:
-    parts_given = (A2aPart(text="a"), A2aPart(url="u"), A2aPart(text="b"))
-    assert A2aMessage(id="m", role="user", parts=parts_given).text == "a\nb"
-    assert A2aArtifact(id="a", parts=parts_given).text == "ab"
-    sent = SendParams(message=A2aMessage(id="m", role="user", parts=parts_given))
-    update = ArtifactUpdate(task="t", context="c", artifact=A2aArtifact(id="a", parts=parts_given))
-    assert sent.waits and not update.append and not update.last
-
-
 def test_what_is_nested_too_deeply_to_be_renamed_is_malformed() -> None:
     deep: Any = []
     for _ in range(100_000):

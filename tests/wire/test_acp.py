@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from treadle.events import ImageFile, Message, TextDelta, ToolEnded, ToolOutput, ToolStarted
 from treadle.policy.guess import access_of
 from treadle.wire.acp.connection import as_list, as_table, diffs_in, prompt_text, text_of, texts_in
-from treadle.wire.acp.tools import DIFF_LINES, ToolRecord, UsageMeter, read_counts, unified
+from treadle.wire.acp.tools import ToolRecord, UsageMeter, read_counts
 from treadle.wire.acp.translation import SHOWN, TAIL, AcpIncoming, AcpOutgoing
 
 WORDS = st.sampled_from(["type", "text", "content", "resource", "uri", "name", "path", "terminalId", "amount", "data"])
@@ -69,11 +69,6 @@ def test_whatever_an_agent_says_every_tool_that_starts_ends_once(updates: list[d
 def test_tokens_are_never_negative(told: dict[str, int]) -> None:
     usage = read_counts(told)
     assert usage is None or min(usage.input_tokens, usage.output_tokens, usage.cache_read_tokens) >= 0
-
-
-def test_texts_of_exactly_the_most_lines_are_compared() -> None:
-    same = "x\n" * (DIFF_LINES // 2)
-    assert unified("a", same, same.replace("x", "y", 1)) != "" and unified("a", same, same + "x\n") == ""
 
 
 def test_a_running_command_shows_the_end_of_its_output() -> None:

@@ -164,17 +164,6 @@ def repaired(tree: object) -> tuple[Receipt, list[str]]:
     return convert(tree, Receipt, "receipt", notes), sorted(str(note) for note in notes)
 
 
-def test_a_work_order_may_leave_out_what_is_empty() -> None:
-    notes: list[Deviation] = []
-    order = convert(
-        {"id": "x", "task": "t", "policy": {}, "context": {}, "workspace": {"root": "/w"}},
-        WorkOrder,
-        "work_order",
-        notes,
-    )
-    assert order.policy.deny_read == [] and order.config.env == {} and order.workspace.root == "/w"
-
-
 def test_a_work_order_without_a_task_cannot_be_understood() -> None:
     with pytest.raises(msgspec.ValidationError, match="task"):
         convert({"id": "x"}, WorkOrder, "work_order", [])

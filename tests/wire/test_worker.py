@@ -1,6 +1,5 @@
 """The worker protocol: its reference page and its types agree, and lines together are lines alone."""
 
-import json
 import re
 from importlib.resources import files
 from pathlib import Path
@@ -12,7 +11,7 @@ import pytest
 from treadle.errors import LocalProtocolError
 from treadle.wire.worker import connection as worker
 from treadle.wire.worker import messages as wire
-from treadle.wire.worker.connection import BadLine, Connection
+from treadle.wire.worker.connection import Connection
 from treadle.wire.worker.messages import (
     ContentDelta,
     ErrorEnvelope,
@@ -21,7 +20,6 @@ from treadle.wire.worker.messages import (
     InitConfig,
     InitOk,
     PermissionRules,
-    Runtime,
     Send,
     SendResult,
     UnknownMessage,
@@ -100,15 +98,6 @@ def test_the_version_file_says_what_the_code_says() -> None:
     assert files("treadle.wire.worker").joinpath("PROTOCOL_VERSION").read_text() == PROTOCOL_VERSION + "\n"
 
 
-def test_sessions_that_are_set_up_alike_have_the_same_fingerprint() -> None:
-    config = InitConfig(model="m", system_prompt="", tools=("a",), max_iterations=3)
-    told = profile(config, ("b", "a"), (0, 5))
-    assert told is not None and told["model"] == "m" and re.fullmatch(r"sha256:[0-9a-f]{64}", told["fingerprint"])
-    assert told == profile(config, ("a", "b"), (0, 5)) and profile(config, ("a",), (0, 4)) is None
-    for other in ({"model": "n"}, {"max_iterations": 4}, {"runtime": Runtime(mode="isolated", state_root="/x")}):
-        assert profile(msgspec.structs.replace(config, **other), ("b", "a"), (0, 5)) != told
-
-
 def test_rules_make_another_profile_only_where_they_were_asked_for() -> None:
     config = InitConfig(model="m", system_prompt="", tools=(), permissions=PermissionRules(deny=("x",)))
     asked = msgspec.structs.replace(config, capabilities=("permissions",))
@@ -117,10 +106,6 @@ def test_rules_make_another_profile_only_where_they_were_asked_for() -> None:
     assert profile(msgspec.structs.replace(plain, capabilities=("permissions",)), (), (0, 5)) == profile(
         plain, (), (0, 5)
     )
-
-
-def line(**fields: Any) -> bytes:
-    return json.dumps(fields).encode()
 
 
 INIT = Init(id="1", config=InitConfig(model="m", system_prompt="s", tools=()))
@@ -142,19 +127,6 @@ def opened(role: str) -> Connection:
         else:
             assert end.receive(worker.encode(message)) == [message]
     return end
-
-
-def test_a_long_conversation_leaves_nothing_behind() -> None:
-    end = opened("worker")
-    end.send(result("2"))
-    for number in range(50):
-        [error] = end.receive(line(type="dance", id=f"bad{number}") + b"\n")
-        assert isinstance(error, BadLine)
-        end.send(worker.protocol_error(error))
-        end.receive(worker.encode(Send(id=f"s{number}", message="x")))
-        end.send(EventLine(ContentDelta("a"), 0, f"s{number}"))
-        end.send(result(f"s{number}"))
-    assert not end._open and not end._bad
 
 
 def events(*numbers: int, send: str = "2") -> list[EventLine]:

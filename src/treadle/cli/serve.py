@@ -21,11 +21,6 @@ from treadle.io.process.loop import run_async
 @click.option("--tls-cert", default="", metavar="FILE", help="TLS certificate. Required beyond loopback.")
 @click.option("--tls-key", default="", metavar="FILE", help="The certificate's key, if it is in another file.")
 @click.option(
-    "--local-ca",
-    is_flag=True,
-    help="Create a certificate authority for your devices to trust, and a certificate from it.",
-)
-@click.option(
     "--behind-proxy", is_flag=True, help="A proxy on this machine terminates TLS; give its host name with --name."
 )
 @click.option(
@@ -35,7 +30,7 @@ from treadle.io.process.loop import run_async
     "--notify",
     multiple=True,
     metavar="TARGET",
-    help="Send a notification when something needs you: URL, ntfy:URL, slack:URL...",
+    help="Send a notification when something needs you: URL, command:PROGRAM, env:NAME.",
 )
 @click.option("--right", type=click.Choice(["watch", "answer", "all"]), default="all", help="Permissions of the link.")
 @click.option("--link", is_flag=True, help="Print a new link to the running server and exit.")
@@ -50,12 +45,11 @@ def serve(as_json: bool, link: bool, token: bool, devices: bool, revoke: str, ri
     treadle serve                        print a single-use link to open
     treadle serve --link --right watch   print a link for read-only access
     treadle serve --host 0.0.0.0 --tls-cert fleet.pem --name fleet.example
-    treadle serve --host 192.168.1.5 --local-ca   for a phone at home; prints the steps
+    treadle serve --link --right answer  print a link for a phone
     treadle serve --devices; treadle serve --revoke NAME
 
     \b
-    --notify accepts https://..., ntfy:https://..., slack:https://..., telegram:https://api.telegram.org/botTOKEN#CHAT,
-    command:PROGRAM, or env:NAME to read a secret target from a variable.
+    --notify accepts https://..., command:PROGRAM, or env:NAME to read a secret target from a variable.
 
     Without a fleet it shows only the terminals; it finds a fleet that starts later.
     """
@@ -121,7 +115,6 @@ def _serve_here(tokens: Any, right: Any, as_json: bool, options: dict[str, Any])
             terminals=terminals,
             tokens=tokens,
             notify=notify,
-            authority=listening.authority,
         )
         async with served(server, listening) as serving:
             with background.noted(listening.address, listening.unix, terminals=os.path.abspath(server.site.terminals)):
@@ -137,10 +130,6 @@ def _announce(tokens: Any, listening: Any, right: Any, as_json: bool) -> None:
         show_json({"url": url, "port": listening.port, "unix": listening.unix})
     else:
         click.echo(f"Open this link, once, within ten minutes:\n  {url}")
-        if listening.authority is not None:
-            click.echo(f"\nOn another device, once: open {listening.address}/ca although your browser warns,")
-            click.echo("install the authority as that page says, and compare its fingerprint:")
-            click.echo(f"  {listening.authority.fingerprint}")
         if listening.unix:
             click.echo(f"It listens on {listening.unix}", err=True)
         click.echo("Ctrl-C ends it.", err=True)

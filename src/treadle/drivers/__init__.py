@@ -5,7 +5,6 @@ Words:
     driver      an Agent made of an outside program: it starts the program and opens sessions with it
     driven session   a Session whose turns are carried out by that program
     enclosure   the sandbox around the whole program, so that the kernel also limits what it never asks about
-    registry    the public list of agents that speak the Agent Client Protocol, kept as pinned versions
 
 Flow: `agents.py` finds a card by name and imports the driver that it names. The driver starts the program confined
 (`launch`, `confined`), speaks its wire through `io.peer`, and turns its messages into events. What the program asks
@@ -19,7 +18,6 @@ Promises, and who keeps each:
     A program sees an allow-list of our environment; a key that its files name is not added.    launch, confined
     A host that the agent wrote into its own settings does not count until a person names it.   confined
     A failure of the program is one typed error with its exit code and last words.              each driver
-    An agent that is added from the registry is exactly one version.                            registry
 
 `agents.py`, `host`, `fleet` and `cli` import it; it imports `agent`, `sandboxed`, `sessions`, `settings` and what is
 below, and no door. A folder registers by having `CARDS` in its `__init__.py`; cards are read without importing drivers.

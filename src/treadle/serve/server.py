@@ -31,7 +31,7 @@ from treadle.serve.api.calls import BASE, TABLE, ApiCall
 from treadle.serve.api.terminals import STREAM, watch
 from treadle.serve.envelope import JSON, PROBLEM, HttpProblem, broken, not_routed
 from treadle.serve.gate import Gate
-from treadle.serve.listening import Listening, LocalAuthority, download, explain, tls_context
+from treadle.serve.listening import Listening, tls_context
 from treadle.serve.live.socket import Tab, changes, events
 from treadle.serve.notify import notices
 from treadle.serve.notify.notices import Notices
@@ -169,7 +169,7 @@ class SignalledServer(uvicorn.Server):
         super().handle_exit(sig, frame)
 
 
-PUBLIC = ("/login", "/healthz", "/readyz", "/ca", "/ca.crt")
+PUBLIC = ("/login", "/healthz", "/readyz")
 """Paths that need no token, besides the page's own files and answer links."""
 
 
@@ -184,11 +184,9 @@ class WebServer:
         terminals: str = "",
         tokens: Tokens | None = None,
         notify: tuple[str, ...] = (),
-        authority: LocalAuthority | None = None,
     ) -> None:
         self.site = Site(address, terminals, tokens or Tokens())
         self.notices = Notices(self.site, notify)
-        self._authority = authority
         self._files = load()
         port = address.rpartition(":")[2] if address.rpartition(":")[2].isdigit() else "443"
         refusing: Any = {404: not_routed, 405: not_routed, Exception: broken}
@@ -232,8 +230,6 @@ class WebServer:
             Route("/readyz", ready),
             Route("/metrics", figures),
             Route("/openapi.json", described),
-            Route("/ca", partial(explain, self._authority)),
-            Route("/ca.crt", partial(download, self._authority)),
             Route("/login", sign_in, methods=["POST"]),
             Route(
                 "/a/{order}/{number}/{decision}/{expires}/{signature}",

@@ -1,8 +1,5 @@
 """Who is told what a chat does: a supervisor by reports, a person elsewhere by bell, notification and title."""
 
-import asyncio
-import contextlib
-import io
 import os
 import shutil
 import subprocess
@@ -13,8 +10,7 @@ import pytest
 
 from tests.cli.conftest import Terminal
 from tests.scripts import calls, says
-from treadle.cli.chat import talk
-from treadle.cli.chat.talk import MESSAGE_MAX, RESTORE_TITLE, SAVE_TITLE, Attention, Reporter
+from treadle.cli.chat.talk import Attention, Reporter
 from treadle.events import AnyEvent, Asked, ToolEnded, ToolStarted
 from treadle.terminal.reports import parse
 from treadle.terminal.settings import STATE_FILE_VARIABLE
@@ -42,46 +38,6 @@ def test_what_an_agent_writes_neither_ends_the_notification_nor_begins_another()
     told = said(("desktop",), text="a;b\x1b\\\x07\x1b]2;evil\nmore " + "x" * 500)
     assert told.count("\x1b") == 2 and told.count(";") == 1 and "\a" not in told and "\n" not in told
     assert len(told) < 220
-
-
-def test_the_end_of_a_turn_is_news_only_when_it_took_long() -> None:
-    out = Terminal()
-    calling = Attention(("bell",), out, {"TERM": "xterm"})
-    calling.rested()
-    calling.working()
-    calling.rested()
-    assert out.getvalue() == ""
-    calling.working()
-    calling._began -= talk.LONG
-    calling.working()  # the same turn goes on
-    calling.rested()
-    calling.rested()
-    assert out.getvalue() == "\a"
-
-
-def test_the_title_says_what_goes_on_and_nothing_else_touches_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir("/")
-    out = Terminal()
-    calling = Attention(("title",), out, {"TERM": "xterm"})
-    calling.working()
-    calling.asked(asked("x"))
-    calling.rested()
-    calling.close()
-    titles = [f"\x1b]2;treadle: {state} (/)\x1b\\" for state in ("working", "waits for you", "done")]
-    assert out.getvalue() == "".join([SAVE_TITLE, *titles, RESTORE_TITLE])
-    out = Terminal()
-    calling = Attention(("bell",), out, {"TERM": "xterm"})
-    calling.working()
-    calling.close()
-    assert out.getvalue() == ""
-    out = Terminal()
-    Attention(("title", "bell"), out, {}).asked(asked("x"))
-    assert out.getvalue() == "", "a terminal that does not say what it is can do nothing"
-    pipe = io.StringIO()
-    piped = Attention(("title", "bell", "desktop"), pipe, {"TERM": "xterm"})
-    piped.asked(asked("x"))
-    piped.close()
-    assert pipe.getvalue() == ""
 
 
 COMMAND = str(Path(sys.executable).with_name("treadle"))
@@ -124,35 +80,6 @@ def test_a_turn_is_told_from_its_start_to_its_end_and_nothing_twice() -> None:
         ("done", "", ""),
         ("clear", "", ""),
     ]
-
-
-def test_what_a_task_still_asks_counts_when_the_turn_is_over() -> None:
-    screen = Screen()
-    Reporter(screen, {STATE_FILE_VARIABLE: "/x"}).at_rest([Asked(request="q", kind="question", text="?" * 999)])
-    assert screen.reports == [("blocked", "question", "?" * MESSAGE_MAX)]
-
-
-async def test_work_is_reported_again_and_rest_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(talk, "PAUSE", 0)
-    screen = Screen()
-    reporter = Reporter(screen, {STATE_FILE_VARIABLE: "/x"})
-    reminding = asyncio.create_task(reporter.remind())
-    for state, times in (("idle", 1), ("working", 3)):
-        screen.truncate(0)
-        screen.seek(0)
-        reporter.say(state)
-        for _ in range(2 * (times + 1)):
-            await asyncio.sleep(0)
-        assert (len(screen.reports) > 1) is (times > 1), state
-    reminding.cancel()
-    with contextlib.suppress(asyncio.CancelledError):
-        await reminding
-
-
-def test_nothing_is_written_where_no_supervisor_reads() -> None:
-    for screen, env in ((Screen(), {}), (io.StringIO(), {STATE_FILE_VARIABLE: "/x"})):
-        Reporter(screen, env).say("working")
-        assert screen.getvalue() == ""
 
 
 @pytest.mark.slow

@@ -1,11 +1,8 @@
 """The chat's own commands and keys, on a real terminal, and choosing what they are about."""
 
 import base64
-import os
-import re
-import subprocess
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,10 +11,9 @@ from tests.cli.chat.terminal import ChatTerminal
 from tests.installed import TREADLE
 from tests.scripts import calls, says
 from treadle.agent.messages import UserMessage
-from treadle.agent.transcript import MessageRecord, Transcript, TurnBegan
+from treadle.agent.transcript import MessageRecord, Transcript
 from treadle.cli.chat.page import Page
-from treadle.cli.chat.screen import pickers
-from treadle.cli.chat.talk import COMMANDS, COPIED_MAX, INIT, REVIEW
+from treadle.cli.chat.talk import COMMANDS, COPIED_MAX
 from treadle.errors import ConfigError, Unsupported
 from treadle.io.paths import config_file
 from treadle.session import AgentInfo, SessionSpec, Start
@@ -33,14 +29,6 @@ def settings(text: str) -> None:
     path = Path(config_file())
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text)
-
-
-def test_shift_tab_goes_through_the_modes(chat: Chat) -> None:
-    terminal = chat()
-    terminal.until("suggest")
-    for mode in ("auto-edit", "plan", "suggest"):
-        terminal.keys("\x1b[Z")
-        terminal.until(rf"(?m)^scripted · {mode}")
 
 
 @pytest.mark.slow
@@ -79,27 +67,6 @@ def test_keys_can_be_changed_in_the_settings(chat: Chat, begin: Chat) -> None:
     for wrong in ('fly = "c-t"', 'mode = "ctrl+t"'):
         settings(f"[chat.keys]\n{wrong}\n")
         assert "[chat.keys]" in begin().until("chat.keys")
-
-
-def test_an_image_of_the_clipboard_becomes_a_file_of_the_prompt(chat: Chat, tmp_path: Path) -> None:
-    programs = tmp_path / "programs"
-    programs.mkdir()
-    (programs / "image.png").write_bytes(PNG)
-    (programs / "wl-paste").write_text(f"#!/bin/sh\ncat {programs}/image.png\n")
-    (programs / "wl-paste").chmod(0o755)
-    terminal = chat(PATH=f"{programs}:{os.environ['PATH']}")
-    terminal.keys("\x16")
-    terminal.until(r"@\S+\.png")
-
-
-@pytest.mark.slow
-def test_the_person_is_called_by_bell_notification_and_title(chat: Chat) -> None:
-    settings('[chat]\nnotify = ["bell", "desktop", "title"]\n')
-    terminal = chat()
-    terminal.say("make it")
-    terminal.asked()
-    assert b"\x1b]9;treadle asks: " in terminal.raw and b"\a" in terminal.raw
-    assert b"\x1b]2;treadle: waits for you" in terminal.raw
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -153,41 +120,6 @@ async def test_the_last_answer_is_copied_unless_it_is_too_long(
     assert capsys.readouterr().out == ""
 
 
-async def test_the_theme_and_the_way_of_editing_are_said_and_changed(tmp_path: Path) -> None:
-    talk = Conversation(tmp_path)
-    assert str(await talk("theme")).startswith("The theme is dark; /theme light")
-    assert await talk("theme", " light ") == "The theme is now light." and talk.page.theme == "light"
-    assert str(await talk("theme", "pink")).startswith("The theme is light;") and talk.page.theme == "light"
-    assert await talk("vim") == "The input is edited as in vim: Esc leaves insert mode."
-    assert await talk("vim") == "The input is edited as in Emacs and readline."
-    with pytest.raises(Unsupported, match="nothing to edit"):
-        await Conversation(tmp_path, plain=True)("vim")
-
-
-async def test_a_prompt_of_ours_comes_before_those_that_wait_with_what_was_added(tmp_path: Path) -> None:
-    talk = Conversation(tmp_path)
-    talk.queued.append("later")
-    assert await talk("init", "Be brief.") is None and await talk("review") is None
-    assert list(talk.queued) == [REVIEW, f"{INIT}\nBe brief.", "later"]
-
-
-async def test_servers_are_listed_by_name_with_their_state(tmp_path: Path) -> None:
-    talk = Conversation(tmp_path)
-    assert str(await talk("mcp")).startswith("No MCP servers.")
-    talk.session._info = AgentInfo(name="native", mcp_servers={"b": "connected", "a": "failed"})
-    assert await talk("mcp") == "a: failed\nb: connected"
-
-
-async def test_changes_are_shown_or_said_to_be_none(tmp_path: Path) -> None:
-    subprocess.run(["git", "init", "-q", tmp_path], check=True)
-    talk = Conversation(tmp_path)
-    assert await talk("diff") == "Nothing is changed since the last commit." and talk.view.text == ""
-    (tmp_path / "a").write_text("one\n")
-    subprocess.run(["git", "add", "-A"], cwd=tmp_path, check=True)
-    (tmp_path / "b").write_text("two\n")
-    assert await talk("diff") is None and "    +one\n" in talk.view.text and "    +two\n" in talk.view.text
-
-
 async def test_a_session_is_exported_in_the_form_that_its_name_says(tmp_path: Path) -> None:
     kept = Transcript.create(cwd=str(tmp_path), model="m")
     kept.append(MessageRecord(turn="t", message=UserMessage(text="hello there")), sync=True)
@@ -205,30 +137,6 @@ async def test_a_session_is_exported_in_the_form_that_its_name_says(tmp_path: Pa
     assert ".md or .json" in str(refused.value.hint) and not (tmp_path / "a.txt").exists()
     with pytest.raises(Unsupported, match="codex keeps its sessions itself"):
         await Conversation(tmp_path, "codex")("export")
-
-
-async def test_sessions_of_this_directory_and_models_seen_here_are_offered(tmp_path: Path) -> None:
-    offered: dict[str, list[str]] = {}
-    labels: dict[str, list[str]] = {}
-
-    async def choose(title: str, rows: Sequence[tuple[str, str]]) -> str | None:
-        offered[title] = [value for value, _ in rows]
-        labels[title] = [label for _, label in rows]
-        return rows[0][0] if rows else None
-
-    kept = Transcript.create(cwd=str(tmp_path), model="vendor:old")
-    kept.append(TurnBegan(turn="t", prompt="hello"), sync=True)
-    kept.close()
-    session = ScriptedSession(SessionSpec(cwd=str(tmp_path)), [])
-    session._info = AgentInfo(name="x", models=("now",))
-    chosen = pickers(session, choose, str(tmp_path))
-    assert await chosen["model"]("") == "now"
-    assert await chosen["resume"]("") == kept.header.id and await chosen["rewind"]("") is None
-    assert offered["Which model?"] == ["now", "vendor:old"]
-    assert offered["Which session?"] == [kept.header.id] and offered["Go back to before which turn?"] == []
-    (label,) = labels["Which session?"]
-    assert re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d    1 turns  hello", label)
-    await session.close()
 
 
 def second_agent(tmp_path: Path, script: str) -> None:

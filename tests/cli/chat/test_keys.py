@@ -8,7 +8,6 @@ import pytest
 from tests.cli.chat.terminal import ChatTerminal
 from tests.cli.chat.typing import typing
 from tests.waiting import until
-from treadle.cli.chat import keys as chat_keys
 from treadle.cli.chat import screen as chat_screen
 from treadle.events import Asked
 from treadle.session import Answer
@@ -27,15 +26,6 @@ def test_a_paste_is_one_prompt_however_many_lines_it_has(chat: Chat) -> None:
     assert terminal.text.count("Yes, I am.") == 1 and "I heard." not in terminal.text
 
 
-def test_a_long_paste_is_said_to_be_long_and_shown_by_its_beginning(chat: Chat) -> None:
-    terminal = chat()
-    terminal.paste("\n".join(f"line {number}" for number in range(500)))
-    terminal.until("500 lines typed")
-    terminal.keys("\r")
-    seen = terminal.until("I heard.")
-    assert "> line 0\n" in seen and "488 more lines" in seen and "line 13\n" not in seen
-
-
 def test_enter_during_a_turn_steers_it_and_tab_queues_the_next(chat: Chat, work: Path) -> None:
     terminal = chat("--permission-mode", "yolo")
     terminal.say("hold on")
@@ -49,24 +39,15 @@ def test_enter_during_a_turn_steers_it_and_tab_queues_the_next(chat: Chat, work:
     terminal.until("(?s)> still there.*Yes, I am.")
 
 
-@pytest.mark.parametrize("key", [ESC, CTRL_C])
-def test_esc_and_ctrl_c_interrupt_the_turn(chat: Chat, key: str) -> None:
+def test_esc_interrupts_the_turn(chat: Chat) -> None:
     terminal = chat()
     terminal.say("for ever")
     terminal.until("waiting for the model")
-    terminal.keys(key)
+    terminal.keys(ESC)
     terminal.until("(?m)^interrupted\n.*tokens unknown")  # no one knows what an interrupted call cost
     terminal.ready()
     terminal.say("still there?")
     terminal.until("Yes, I am.")
-
-
-def test_ctrl_d_at_a_question_refuses_and_leaves_when_the_turn_is_over(chat: Chat, work: Path) -> None:
-    terminal = chat()
-    terminal.say("make it")
-    terminal.until("waiting for you")
-    terminal.keys(CTRL_D)
-    assert terminal.ended() == 0 and not (work / "made.txt").exists()
 
 
 def test_the_editor_of_the_person_writes_the_prompt(chat: Chat, tmp_path: Path) -> None:
@@ -89,15 +70,6 @@ async def test_enter_sends_a_backslash_goes_on_and_up_brings_back_what_was_sent(
         await me.did("enter a\\b")
         me.types("\x1b[A")
         await me.holds("a\\b")
-
-
-@pytest.mark.parametrize("keys", ["\r", "\rgone\x03"])
-async def test_up_finds_what_was_sent_before_the_screen_is_drawn_again(keys: str) -> None:
-    async with typing() as me:
-        me.types("sent" + keys)
-        await until(lambda: me.done.did and not me.screen.input.text)
-        me.types("\x1b[A")
-        await me.holds("sent")
 
 
 async def test_tab_queues_while_the_agent_works_and_completes_otherwise() -> None:
@@ -145,21 +117,6 @@ async def test_what_a_key_does_depends_on_the_line_and_on_what_runs(keys: str, b
         me.done.busy = busy
         me.types(keys)
         await me.did(*acts)
-
-
-async def test_ctrl_c_says_what_the_next_one_does_and_only_a_quick_one_leaves(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with typing() as me:
-        me.types("\x03")
-        await until(lambda: me.screen.hint == "Ctrl-C again leaves")
-        me.done.busy = True
-        monkeypatch.setattr(chat_keys, "AGAIN", -1.0)
-        me.types("\x03")
-        await until(lambda: me.screen.hint == "interrupted; Ctrl-C again leaves")
-        await me.did("interrupt", "interrupt")
-        me.types("\x0f")
-        await until(lambda: me.screen.hint == "nothing more to show")
-        me.types("x")
-        await until(lambda: me.screen.hint == "")
 
 
 ASKED = Asked(

@@ -22,14 +22,11 @@ from treadle.cli.chat.page import (
 )
 from treadle.cli.chat.talk import Status
 from treadle.events import (
-    Answered,
     AnyEvent,
-    Asked,
     ContextCompacted,
     ContextPruned,
     ErrorInfo,
     Failed,
-    FileChanged,
     Message,
     ModelRouted,
     Retrying,
@@ -67,13 +64,6 @@ def test_a_paragraph_is_finished_when_the_next_one_begins() -> None:
     assert made.feed(Message(text="One **bold** word.\n\nTwo")) == "Two\n\n"
 
 
-def test_code_is_one_block_however_many_blank_lines_it_has() -> None:
-    made = page()
-    assert made.feed(TextDelta(text="```python\na = 1\n\nb = 2\n")) == ""
-    drawn = made.feed(TextDelta(text="```\n"))
-    assert "a = 1" in drawn and "b = 2" in drawn and "`" not in drawn
-
-
 @given(st.lists(st.text(alphabet="ab`*\n ", max_size=8), max_size=20))
 def test_cutting_the_stream_elsewhere_shows_the_same_words(parts: list[str]) -> None:
     whole = "".join(parts)
@@ -104,16 +94,6 @@ def test_a_tool_is_live_while_it_runs_and_one_line_afterwards() -> None:
     assert (made.folded[0].title, made.folded[0].text) == ("bash make", "1\n2\n3\n4\n5\n6")
 
 
-def test_thinking_is_dim_while_it_lasts_and_folded_afterwards() -> None:
-    now = [0.0]
-    made = page(now=now)
-    made.feed(ThinkingDelta(text="Let me see.\nPerhaps"))
-    assert "Perhaps" in made.live()
-    now[0] = 7.0
-    assert made.feed(TextDelta(text="Yes")) == "✻ thought for 7 s (Ctrl-O shows it)\n"
-    assert made.folded[0].text == "Let me see.\nPerhaps"
-
-
 def test_the_list_of_things_to_do_is_a_list() -> None:
     todos = [{"content": "look", "status": "completed"}, {"content": "mend", "status": "in_progress"}, {"content": "x"}]
     text = shown(
@@ -125,22 +105,6 @@ def test_the_list_of_things_to_do_is_a_list() -> None:
     assert "\x1b[2;9m" in done and "\x1b" not in doing, "what is done is struck out"
     flowing = shown(ToolStarted(call="c", name="todo", args={"todos": todos}), ended, flowing=True)
     assert flowing.endswith("\n  done: look\n  doing: mend\n  to do: x\n\n")
-
-
-def test_a_diff_is_shown_without_its_heads_and_not_endlessly() -> None:
-    text = shown(FileChanged(path="a", change="modified", diff="--- a\n+++ b\n@@ -1 +1 @@\n" + "+x\n" * 50))
-    assert "---" not in text and text.count("+x") == 23 and "27 more lines" in text
-
-
-def test_a_diff_that_was_in_the_question_is_not_shown_again() -> None:
-    made = page()
-    made.seen.add("c")
-    assert made.feed(FileChanged(path="a", change="modified", diff="+x", call="c")) == ""
-
-
-def test_colour_is_used_only_when_asked_for() -> None:
-    denied = ToolDenied(call="c", name="bash", reason="no")
-    assert "\x1b[33m" in shown(denied, colour=True) and "\x1b" not in shown(denied)
 
 
 def test_what_a_subagent_says_is_not_mixed_in() -> None:
@@ -162,11 +126,6 @@ def test_escape_sequences_of_an_agent_do_not_reach_the_terminal() -> None:
     assert "\x1b" not in text and "\x9b" not in text and "\x07" not in text
 
 
-def test_text_is_wrapped_at_words() -> None:
-    lines = shown(Message(text="word " * 40)).split("\n")
-    assert all(len(line) <= 60 and not line.replace("word", "").strip() for line in lines)
-
-
 def test_the_total_says_what_is_unknown() -> None:
     made = Page(lambda: 100, colour=False)
     assert "about 5 tokens in, 0 out · cost ?" in made.total(
@@ -174,24 +133,6 @@ def test_the_total_says_what_is_unknown() -> None:
     )
     ended = [TurnStarted(prompt="x"), TurnEnded(outcome="interrupted")]
     assert "tokens unknown" in made.total(totals(ended)), "an interrupted call may have cost something"
-
-
-def test_an_edit_says_how_many_lines_came_and_went() -> None:
-    text = shown(
-        ToolStarted(call="c", name="edit_file", kind="write", args={"file_path": "a"}),
-        FileChanged(path="a", change="modified", diff="--- a\n+++ b\n@@ -1 +1,2 @@\n-x\n+y\n+z\n", call="c"),
-        ToolEnded(call="c", name="edit_file", result="Changed a:\n1\n2\n3"),
-    )
-    assert text.endswith("● edit_file a  └ +2 -1\n")
-
-
-def test_a_call_that_waits_for_an_answer_does_not_look_as_if_it_ran() -> None:
-    made = page()
-    made.feed(ToolStarted(call="c", name="ask_user", args={"question": "Which?", "options": ["a", "b"]}))
-    made.feed(Asked(request="q", kind="question", text="Which?", call="c"))
-    assert made.live() == "⠋ waiting for you 0:00"
-    made.feed(Answered(request="q", decision="allow"))
-    assert made.live().startswith("◐ ask_user Which? a, b\n")
 
 
 @pytest.mark.parametrize(
@@ -235,14 +176,6 @@ def test_only_so_much_is_kept_folded() -> None:
         made.feed(ToolEnded(call="c", name=f"t{number}", result="x" * (MOST_BYTES + 1)))
     assert len(made.folded) == MOST_CALLS and made.folded[-1].title == "t59"
     assert len(made.folded[0].text) == MOST_BYTES
-
-
-def test_the_total_counts_calls_tools_tokens_and_cost() -> None:
-    made = Page(lambda: 100, colour=False)
-    used = [Usage(model="m", input_tokens=5, output_tokens=2, cost_usd=0.5)]
-    one = made.total(totals([*used, ToolStarted(call="c", name="bash"), ToolEnded(call="c", name="bash", result="")]))
-    assert one.endswith("1 tool · 5 tokens in, 2 out · $0.5000\n\n") and "about" not in one
-    assert "0 tools" in made.total(totals(used))
 
 
 def last(cwd: Path, *messages: UserMessage | AssistantMessage, colour: bool = False) -> str:
@@ -293,15 +226,6 @@ def test_every_wait_has_a_name_and_its_own_clock() -> None:
     assert not progress.active
 
 
-def test_only_the_end_of_a_long_output_is_kept() -> None:
-    progress = Progress()
-    progress.feed(events.ToolStarted(call="a", name="bash"))
-    for _ in range(100):
-        progress.feed(events.ToolOutput(call="a", text="x" * 1000 + "\n"))
-    assert 8000 < len(progress.output("a")) <= 8192
-    assert progress.output("other") == ""
-
-
 def drawn(text: str) -> str:
     console = Console(width=40, color_system=None, force_terminal=False)
     with console.capture() as shown:
@@ -315,11 +239,6 @@ def test_what_is_cut_off_as_finished_and_the_rest_are_the_whole(text: str) -> No
     assert 0 <= end <= len(text)
     assert end == 0 or text[end - 1] == "\n"
     assert finished(text[:end]) == end
-
-
-@given(st.text(alphabet="a`-1. \n", max_size=60), st.integers(0, 60))
-def test_what_was_finished_stays_finished_whatever_comes(text: str, at: int) -> None:
-    assert finished(text[:at]) <= max(finished(text), finished(text[:at].rstrip("`")))
 
 
 def test_a_list_item_keeps_what_is_indented_below_it() -> None:

@@ -13,7 +13,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
 
-import msgspec
 import pytest
 
 from tests.installed import TREADLE
@@ -134,25 +133,6 @@ def test_a_background_agent_asks_when_the_person_has_the_word(terminal: Terminal
     terminal.until("It is written.")
 
 
-def test_ctrl_c_ends_a_command_and_what_it_started(terminal: Terminal) -> None:
-    terminal.type('/agent parallel a:"for ever" b:"for ever"')
-    terminal.until("agent_2 (b) started")
-    terminal.key(CTRL_C)
-    terminal.until("interrupted")
-    terminal.until("\n> ")
-    terminal.type("/agent list")
-    terminal.until("agent_1  cancelled")
-    terminal.until("agent_2  cancelled")
-
-
-def test_a_question_of_an_agent_that_a_command_waits_for_is_put_at_once(terminal: Terminal, tmp_path: Path) -> None:
-    terminal.type("/agent run make it")
-    terminal.until("allow? [y]es")
-    terminal.type("y")
-    terminal.until("It is written.")
-    assert (tmp_path / "work" / "made.txt").read_text() == "hello"
-
-
 def test_what_a_command_hides_is_shown_before_it_is_allowed(terminal: Terminal) -> None:
     terminal.type("hide it")
     asked = terminal.until("allow?")
@@ -168,56 +148,14 @@ def test_a_yes_typed_before_the_question_is_no_answer_to_it(terminal: Terminal, 
     assert not (tmp_path / "work" / "made.txt").exists()
 
 
-@pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_to_leave_closes_the_session_and_gives_the_terminal_back(
-    terminal: Terminal, signum: signal.Signals
-) -> None:
+def test_a_signal_to_leave_closes_the_session_and_gives_the_terminal_back(terminal: Terminal) -> None:
     terminal.type("go on")
     terminal.until("two")
-    terminal.process.send_signal(signum)
-    assert terminal.process.wait(60) == 1
-    [history] = Path(os.environ["TREADLE_HOME"], "sessions").glob("*/history.jsonl")
-    assert '"type":"turn_over"' in history.read_text().splitlines()[-1]
-
-
-def test_at_the_prompt_a_signal_to_leave_gives_the_terminal_its_echo_back(terminal: Terminal) -> None:
     terminal.process.send_signal(signal.SIGTERM)
     assert terminal.process.wait(60) == 1
     assert termios.tcgetattr(terminal.master)[3] & termios.ECHO
-
-
-def test_what_is_allowed_always_is_allowed_in_the_next_session_too(terminal: Terminal, tmp_path: Path) -> None:
-    terminal.type("hide it")
-    terminal.until("allow?")
-    terminal.type("a")
-    terminal.until("from now on allowed: Bash(echo ")
-    terminal.until("\n> ")
-    terminal.type("make it")
-    terminal.until("allow?")
-    terminal.type("always")
-    terminal.until("It is written.")
-    terminal.until("\n> ")
-    terminal.type("/exit")
-    assert terminal.process.wait(60) == 0
-    (tmp_path / "work" / "made.txt").unlink()
-    again = Terminal([TREADLE, "--plain"], tmp_path / "work", terminal.env)
-    try:
-        again.until("> ")
-        again.type("make it")
-        assert "allow?" not in again.until("It is written.")
-        assert (tmp_path / "work" / "made.txt").read_text() == "hello"
-    finally:
-        again.close()
-    assert not (tmp_path / "work" / ".treadle").exists()
-
-
-def test_ctrl_d_while_the_agent_works_leaves_when_it_is_done(terminal: Terminal) -> None:
-    terminal.type("talk")
-    terminal.until("two")
-    terminal.key(CTRL_D)
-    terminal.until("nine ten")
-    terminal.until("treadle --resume")
-    assert terminal.process.wait(60) == 0
+    [history] = Path(os.environ["TREADLE_HOME"], "sessions").glob("*/history.jsonl")
+    assert '"type":"turn_over"' in history.read_text().splitlines()[-1]
 
 
 def test_what_is_typed_while_the_agent_works_comes_next_and_then_ctrl_d(terminal: Terminal) -> None:
@@ -230,14 +168,6 @@ def test_what_is_typed_while_the_agent_works_comes_next_and_then_ctrl_d(terminal
     terminal.until("Yes, I am.")
     terminal.until("treadle --resume")
     assert terminal.process.wait(60) == 0
-
-
-def test_a_line_begun_while_the_agent_works_waits_for_its_end(terminal: Terminal) -> None:
-    terminal.key(b"talk\rstill th")  # in one write: the rest is there before the turn is
-    terminal.until("nine ten")
-    terminal.until("> still th")
-    terminal.type("ere?")
-    terminal.until("Yes, I am.")
 
 
 def test_ctrl_d_at_a_question_refuses_and_leaves_when_the_turn_is_over(terminal: Terminal, tmp_path: Path) -> None:
@@ -319,31 +249,3 @@ async def test_a_line_allows_refuses_or_says_what_to_do(typed: str, answer: Answ
     made, person = lines(typed)
     assert await made.ask(Question(RUN, "/work")) == answer
     assert person.asked == [(CHOICES, True)], "what was typed before the question is no answer"
-
-
-@pytest.mark.parametrize(
-    ("asked", "words", "without"),
-    [
-        (RUN, ["  ls\n  in /work\n  Files: none named"], ["sandboxed"]),
-        (msgspec.structs.replace(RUN, confined=""), ["not sandboxed: runs with your full"], []),
-        (msgspec.structs.replace(RUN, confined="to /w"), ["  confined to /w\n"], ["not confined"]),
-        (Asked(request="r", kind="permission", text="?", name="read", args={"x": 1}), ["  {'x': 1}\n"], ["in /work"]),
-        (Asked(request="r", kind="permission", text="?", name="read", paths=("a", "b")), ["  a, b\n"], []),
-    ],
-)
-async def test_all_that_would_happen_is_read_out_first(
-    asked: Asked, words: list[str], without: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    made, _ = lines("n")
-    await made.ask(Question(asked, "/work"))
-    shown = capsys.readouterr().out
-    assert all(word in shown for word in words) and not any(word in shown for word in without), shown
-
-
-async def test_options_are_numbered_and_answered_in_words(capsys: pytest.CaptureFixture[str]) -> None:
-    made, person = lines("2", "")
-    asked = Asked(request="r", kind="question", text="Which?", options=("red", "gre\x1ben"))
-    assert (await made.ask(Question(asked, "/"))).text == "gre\x1ben" and person.asked == [("answer: ", False)]
-    assert capsys.readouterr().out.endswith("  1. red\n  2. gre\ufffden\n")
-    assert (await made.ask(Question(Asked(request="r", kind="question", text="?"), "/"))).decision == "deny"
-    assert made.pickers(cast(Any, None), "/") == {} and not made.vim() and made.plain and made.glance == 0.0

@@ -11,7 +11,7 @@ from tests.waiting import until
 from treadle.cli.chat.page import Page
 from treadle.cli.chat.question import Question
 from treadle.cli.chat.talk import Attention, Reporter, Status, Talk
-from treadle.events import Asked, Task, TaskChanged, TextDelta
+from treadle.events import Asked, TextDelta
 from treadle.session import Answer, CommandResult, Session, SessionSpec
 from treadle.sessions.session import Turn
 from treadle.terminal.settings import STATE_FILE_VARIABLE
@@ -120,31 +120,6 @@ async def test_a_question_is_taken_back_when_its_turn_is_interrupted(tmp_path: P
         assert view.open == []
 
 
-async def test_leaving_waits_for_what_is_queued_and_quitting_does_not(tmp_path: Path) -> None:
-    async with talking(tmp_path) as (talk, view, _):
-        talk.queue("one")
-        talk.queue("two")
-        talk.leave()
-        await talk.rest()
-        assert "> one" in view.text and "> two" in view.text
-    never = asyncio.Event()
-    async with talking(tmp_path, [never]) as (talk, view, _):
-        talk.queue("one")
-        talk.queue("two")
-        await until(lambda: talk.busy)
-        talk.quit()
-        await talk.rest()
-        assert "> two" not in view.text
-
-
-async def test_a_command_of_ones_own_can_be_interrupted(tmp_path: Path) -> None:
-    async with talking(tmp_path) as (talk, view, _):
-        talk.enter("!echo begun; exec sleep 600")
-        await until(lambda: "begun" in view.text)
-        talk.interrupt()
-        await until(lambda: "your command was interrupted" in view.text and not talk.busy)
-
-
 async def test_what_a_background_task_asks_waits_for_an_empty_line(tmp_path: Path) -> None:
     async with talking(tmp_path, answer=Answer(decision="allow")) as (talk, view, session):
         out = Terminal()
@@ -156,30 +131,6 @@ async def test_what_a_background_task_asks_waits_for_an_empty_line(tmp_path: Pat
         assert "state=blocked" in out.getvalue(), "nothing else is reported while nothing runs"
         talk.enter("")
         assert (await asking).decision == "allow"
-
-
-async def test_several_lines_that_begin_with_a_heading_are_a_prompt_and_no_note(tmp_path: Path) -> None:
-    async with talking(tmp_path, [TextDelta(text="read")]) as (talk, view, _):
-        talk.enter("# A plan\n\nDo this.")
-        await until(lambda: "read" in view.text)
-        assert not (tmp_path / "AGENTS.md").exists()
-        talk.enter("# no tabs")
-        await until(lambda: (tmp_path / "AGENTS.md").exists())
-
-
-async def test_words_for_an_agent_that_hears_none_while_it_works_are_the_next_prompt_and_the_person_is_told(
-    tmp_path: Path,
-) -> None:
-    gate = asyncio.Event()
-    async with talking(tmp_path, [gate], cannot=("steer",)) as (talk, view, session):
-        talk.enter("first")
-        await until(lambda: session._current is not None)
-        talk.enter("and this")
-        await until(lambda: list(talk.queued) == ["and this"])
-        assert "scripted cannot be given a message while it works: this is the next prompt" in view.text
-        gate.set()
-        await until(lambda: "> and this" in view.text)
-    assert session.steered == []
 
 
 async def test_what_is_typed_with_a_mark_is_no_prompt(tmp_path: Path) -> None:
@@ -250,27 +201,6 @@ async def test_commands_of_the_chat_of_the_agent_and_of_nobody(tmp_path: Path) -
         talk.queue("never")
         await talk.rest()
         assert "never" not in view.text or list(talk.queued) == []
-
-
-async def test_a_task_that_ended_beside_is_told_and_a_question_answered_elsewhere_is_forgotten(tmp_path: Path) -> None:
-    async with talking(tmp_path) as (talk, view, session):
-        for _ in range(9):
-            await asyncio.sleep(0)  # until it is watched
-        task = Task(id="agent_1", kind="agent", label="look", status="completed")
-        session.emit(
-            TaskChanged(
-                task_id="agent_1", change="started", task=Task(id="agent_1", kind="agent", label="l", status="running")
-            )
-        )
-        session.emit(TaskChanged(task_id="agent_1", change="completed", task=task))
-        await until(lambda: "agent_1 (look) completed: /agent read agent_1" in view.text)
-        assert "started" not in view.text
-        asking = asyncio.create_task(session.ask(Asked(request="q", kind="permission", text="may I?")))
-        await until(lambda: "the agent asks: may I? (press Enter to answer)" in view.text)
-        assert [one.request for one in talk.waiting] == ["q"]
-        await session.answer("q", Answer(decision="allow"))
-        await until(lambda: not talk.waiting)
-        await asking
 
 
 async def test_the_state_is_reported_and_the_person_called(tmp_path: Path) -> None:

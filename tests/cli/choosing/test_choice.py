@@ -1,9 +1,7 @@
 """The first minute: what is used when nothing was chosen, how a person picks, and `treadle models use`."""
 
-import asyncio
 import io
 import json
-import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -18,21 +16,14 @@ from tests.cli.chat.terminal import ChatTerminal
 from tests.cli.choosing.conftest import once, typed
 from tests.installed import treadle
 from treadle.agent.providers.names import VENDORS
-from treadle.agent.providers.script import parse
 from treadle.cli.choice import choose_row, settle
 from treadle.cli.models import models
 from treadle.cli.options import RunOptions
 from treadle.errors import NoModel, NotFound
 from treadle.io.paths import config_file
 from treadle.settings import config
-from treadle.testing.server import ModelServer
 
 OURS = RunOptions(agent="native")
-
-
-async def test_what_was_chosen_is_left_as_it_is() -> None:
-    chosen = RunOptions(agent="native", model="m")
-    assert await settle(chosen, talks=True) is chosen
 
 
 async def test_the_only_way_is_taken_and_named_in_a_pipe_and_at_a_terminal(
@@ -72,34 +63,6 @@ async def test_of_several_a_person_picks_one_which_is_kept_and_a_script_is_refus
     assert "the server at http://127.0.0.1:9/v1: " in err and config.load(".").settings.model == "openai:gpt-6-sol"
 
 
-async def test_where_nothing_is_found_it_says_what_to_type(
-    nothing: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with pytest.raises(NoModel, match="no key, agent or server was found here") as refused:
-        await settle(OURS, talks=False)
-    assert "set a key such as ANTHROPIC_API_KEY" in str(refused.value) and "; the server at http" in str(refused.value)
-    with pytest.raises(NoModel, match="No model is configured") as left:
-        await settle(OURS, talks=True, plain=True)
-    assert "`treadle demo` runs without one" in str(left.value)
-    assert "Nothing is set up on this machine yet" in capsys.readouterr().out
-
-
-SERVED = parse('model = "loom-1"\n[[reply]]\ntext = "I heard."\ntimes = "always"\n')
-
-
-async def served(server: ModelServer, env: dict[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
-    return await asyncio.to_thread(once, {**env, "TREADLE_BASE_URL": f"{server.url}/v1"}, *arguments)
-
-
-async def test_in_a_pipe_the_only_thing_found_is_used_and_named(bare: dict[str, str]) -> None:
-    async with ModelServer(SERVED) as server:
-        done = await served(server, bare)
-    assert (done.returncode, done.stdout) == (0, "I heard.\n")
-    assert (
-        "using chat:loom-1: the server at" in done.stderr and "`treadle models use chat:loom-1` keeps it" in done.stderr
-    )
-
-
 def test_in_a_pipe_nothing_found_is_one_line_or_one_record(bare: dict[str, str]) -> None:
     done = once(bare)
     assert done.returncode == 2 and len(done.stderr.splitlines()) == 1
@@ -109,14 +72,6 @@ def test_in_a_pipe_nothing_found_is_one_line_or_one_record(bare: dict[str, str])
         record = json.loads(done.stdout)
         assert done.returncode == 2 and record["is_error"] and record["error_code"] == "no_model"
         assert "No model is configured" in record["errors"][0]
-
-
-def test_at_a_terminal_nothing_found_says_what_to_type(terminal: Callable[..., ChatTerminal]) -> None:
-    chat = terminal()
-    seen = chat.until("`treadle demo` runs without one")
-    for words in ("export ANTHROPIC_API_KEY=", "npm install", "ollama serve"):
-        assert words in seen
-    assert chat.ended() == 2
 
 
 @pytest.fixture
@@ -130,24 +85,6 @@ def claude(tmp_path: Path, bare: dict[str, str]) -> Callable[..., dict[str, str]
         return {**bare, "CLAUDE_CONFIG_DIR": str(place)}
 
     return write
-
-
-async def test_a_family_of_models_in_claude_codes_settings_is_asked_for(claude: Callable[..., dict[str, str]]) -> None:
-    async with ModelServer(SERVED) as server:
-        env = {**claude(model="opus"), "ANTHROPIC_API_KEY": "k", "ANTHROPIC_BASE_URL": server.url}
-        done = await asyncio.to_thread(once, env)
-        assert (done.returncode, done.stdout, done.stderr) == (0, "I heard.\n", "")
-        env = {**env, **claude(model="opusplan")}
-        done = await asyncio.to_thread(once, env)
-    assert (done.returncode, done.stdout) == (0, "I heard.\n")
-    first, second = done.stderr.splitlines()
-    assert "settings.json: the model 'opusplan' of Claude Code cannot be used here" in first
-    assert "using anthropic:claude" in second
-
-
-def test_a_model_that_cannot_be_used_is_named_with_where_it_was_set(bare: dict[str, str]) -> None:
-    done = once({**bare, "TREADLE_MODEL": "nonsense"})
-    assert done.returncode == 1 and "'nonsense' (the model is set in TREADLE_MODEL)" in done.stderr
 
 
 AGENT = [{"hooks": [{"type": "agent", "prompt": "x"}]}]
@@ -204,21 +141,6 @@ async def test_what_was_chosen_is_remembered_and_a_flag_or_variable_overrides_it
     assert treadle("models", "use", "local", env=bare).returncode == 1  # it is not on this machine
 
 
-def test_a_short_name_of_a_model_can_be_kept_and_what_is_neither_says_so(bare: dict[str, str], agent: str) -> None:
-    keyed = {**bare, "ANTHROPIC_API_KEY": "a"}
-    for name in ("sonnet", "claude-opus-5"):
-        assert treadle("models", "use", name, env=keyed).returncode == 0
-        assert config.load(".").settings.model == name
-    assert "'sonnet' is a Claude model" in treadle("models", "use", "sonnet", env=bare).stderr
-    said = treadle("models", "use", "nonsense", env=keyed).stderr
-    assert "there is no agent and no known model 'nonsense'" in said and "helper" in said and "anthropic" in said
-    assert config.load(".").settings.model == "claude-opus-5"
-    assert "needs a model" in treadle("models", "use", "native", env=keyed).stderr
-    assert (
-        "TREADLE_MODEL=anthropic" not in (said := treadle("models", env=bare).stderr) and "treadle models use" in said
-    )
-
-
 def use(*words: str, fails: bool = False) -> Result:
     return CliRunner().invoke(models, ["use", *words], catch_exceptions=not fails)
 
@@ -242,21 +164,6 @@ def test_a_name_is_kept_as_a_model_or_as_an_agent_and_programs_are_told(
     assert config.load(".").settings.agent is None
 
 
-def test_what_is_found_is_listed_one_in_a_line_and_nothing_ends_with_2(
-    nothing: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    none = use()
-    assert (none.exit_code, none.stdout) == (2, "") and "Nothing is set up on this machine yet." in none.stderr
-    as_json = use("--json")
-    assert (as_json.exit_code, as_json.stdout, as_json.stderr) == (2, "[]\n", "")
-    monkeypatch.setenv("OPENAI_API_KEY", "k")
-    one = use()
-    assert (one.exit_code, one.stdout, one.stderr) == (0, "openai:gpt-6-sol\tOPENAI_API_KEY is set\n", "")
-    told = json.loads(use("--json").stdout)
-    assert told == [{"name": "openai:gpt-6-sol", "because": "OPENAI_API_KEY is set", "chosen": False}]
-    assert config.load(".").settings.model is None
-
-
 def test_at_a_terminal_one_of_several_is_picked_with_the_arrows_and_kept(
     terminal: Callable[..., ChatTerminal], agent: str
 ) -> None:
@@ -269,14 +176,6 @@ def test_at_a_terminal_one_of_several_is_picked_with_the_arrows_and_kept(
     chat.say("are you there")
     chat.until("I heard")
     assert config.load(".").settings.agent == agent
-
-
-@pytest.mark.parametrize(("options", "shown"), [([], "q leaves"), (["--plain"], "or nothing to leave")])
-def test_ctrl_c_leaves_the_first_screen(terminal: Callable[..., ChatTerminal], options: list[str], shown: str) -> None:
-    chat = terminal(*options, ANTHROPIC_API_KEY="a", OPENAI_API_KEY="b")
-    chat.until(shown)
-    chat.keys("\x03")
-    assert chat.ended() in (2, 130)
 
 
 class Screen:

@@ -29,14 +29,6 @@ async def test_models_of_a_service_are_listed_under_the_names_that_can_be_used(
         assert vendor["name"] == "chat" and "loom-1" in vendor["models"]
 
 
-def test_a_service_that_does_not_answer_is_an_error_and_not_a_hang(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("TREADLE_BASE_URL", "http://127.0.0.1:9/v1")
-    assert asyncio.run(_list(["chat"], as_json=False, asked=True)) == 1
-    assert "chat:" in capsys.readouterr().err
-
-
 def test_what_a_service_says_is_told_but_an_ollama_that_is_not_there_only_when_it_was_asked_for(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

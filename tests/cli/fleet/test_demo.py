@@ -84,15 +84,6 @@ async def test_a_signal_ends_the_demo_and_all_that_it_started(
     await nothing_left(tmp_path)
 
 
-async def test_a_signal_ends_the_small_demo_without_its_folder(tmp_path: Path) -> None:
-    demo = started("demo", "--one", env={**os.environ, "TMPDIR": str(tmp_path)})
-    assert demo.stdout is not None and any("I will look" in line for line in demo.stdout)
-    demo.terminate()
-    _, errors = await asyncio.to_thread(demo.communicate, timeout=60)
-    assert (demo.returncode, errors) == (143, "treadle: the demo was ended by SIGTERM\n")
-    await nothing_left(tmp_path)
-
-
 WITHOUT_A_MODEL = """
 import sys
 from pathlib import Path

@@ -4,7 +4,6 @@ import asyncio
 import json
 import os
 import shlex
-import shutil
 import signal
 import subprocess
 import time
@@ -16,7 +15,7 @@ import pytest
 from tests.cli.fleet.commands import as_json, fleet, requested, stored, typed, typed_json
 from tests.installed import TREADLE
 from treadle.fleet import keeper, up
-from treadle.fleet.engine import places, server
+from treadle.fleet.engine import server
 from treadle.fleet.engine.bus import Bus
 from treadle.fleet.orders import encode
 from treadle.serve import background as running_page
@@ -29,16 +28,6 @@ def installed(*arguments: str, code: int = 0) -> str:
     )
     assert done.returncode == code, (arguments, done.stdout, done.stderr)
     return done.stdout if code == 0 else done.stdout + done.stderr
-
-
-@pytest.mark.slow
-def test_the_installed_command_takes_an_order_from_up_to_down(nothing_left: None) -> None:
-    installed("up", "--name", "n1", "--lease", "2", "--no-page")
-    order = installed("submit", "do nothing", "--agent", "null:0.2:3", "--wait").split()[0]
-    assert "attempt   1 by null:0.2:3 on n1, done" in installed("show", order[:6])
-    assert "there is no order 'nothing'" in installed("show", "nothing", code=1)
-    installed("down")
-    assert not server.is_up()
 
 
 def kill_all(*kinds: str) -> None:
@@ -83,18 +72,6 @@ def test_what_is_killed_comes_back_by_itself_and_an_order_goes_on(nothing_left: 
     fleet("down")
     assert keeper.running() is None and running_page.find() is None and not server.is_up()
     assert all(process is None for _, process in up.local_nodes())
-
-
-@pytest.mark.slow
-def test_after_a_restart_of_the_machine_up_goes_on_with_what_was_there(nothing_left: None) -> None:
-    fleet("up", "--name", "n1", "--slots", "1", "--label", "mine", "--lease", "2", "--no-page")
-    orders = [fleet("submit", "sleep", "--agent", "null:2:2", "--label", "mine").strip() for _ in range(3)]
-    until(lambda: up.live_runners())
-    kill_all("keeper", "node", "runner", "engine")
-    fleet("up", "--no-page")
-    until(lambda: [(each["name"], each["slots"]) for each in as_json("nodes")] == [("n1", 1)])
-    for order in orders:
-        until(lambda order=order: as_json("show", order)["order"]["state"] == "done")
 
 
 def test_at_login_a_unit_starts_what_was_there(running: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -189,13 +166,6 @@ async def test_nodes_are_listed_also_when_they_are_gone_and_drained_as_typed(bus
     assert await typed_json("drain", "n1", "--undo") == {"node": "n1", "drained": False}
 
 
-async def test_an_invitation_names_who_may_come_and_until_when(bus: Bus) -> None:
-    found = await typed_json("invite", "far", "--valid", "5m", "--url", "nats://x:1")
-    assert found["node"] == "far" and 290 < found["until"] - time.time() <= 300
-    assert "worker:far" not in places.load().users and len((await typed("invite", "far")).split()) == 1
-    assert "there are no credentials of a worker 'far'" in await typed("remove", "far", code=1)
-
-
 async def test_what_down_would_forget_is_asked_and_a_no_stops_nothing(bus: Bus) -> None:
     assert "Aborted!" in await typed("down", "--forget", code=1, stdin="n\n")
     assert "nothing was stopped or removed" in await typed("down", "--forget", code=1) and server.is_up()
@@ -221,25 +191,6 @@ def test_what_is_stored_is_archived_and_cleaned(running: None, tmp_path: Path) -
     while order in fleet("ls"):  # the scheduler removes it, and may be busy with it now
         fleet("keep", "--older-than", "1s")
     assert "there is no order" in fleet("show", order, code=1)
-
-
-@pytest.mark.slow
-def test_a_copy_of_a_stopped_fleet_is_a_backup(running: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    done = fleet("submit", "x", "--agent", "null:0.1:2", "--wait").split()[0]
-    fleet("pause", "fleet", "--why", "backup")
-    waiting = fleet("submit", "y", "--agent", "null").strip()
-    fleet("down")
-    home = os.environ["TREADLE_HOME"]
-    shutil.copytree(home, tmp_path / "copy")
-    shutil.rmtree(home)
-    monkeypatch.setenv("TREADLE_HOME", str(tmp_path / "copy"))
-    try:
-        fleet("up", "--name", "n1", "--no-page")
-        assert fleet("logs", done).count(" of 2") == 2 and as_json("show", waiting)["order"]["state"] == "queued"
-        fleet("resume", "fleet")
-        fleet("wait", waiting, "--timeout", "60")
-    finally:
-        fleet("down")
 
 
 async def test_what_is_kept_is_shown_set_and_cleaned_as_typed(bus: Bus, tmp_path: Path) -> None:

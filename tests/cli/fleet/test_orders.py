@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from msgspec.structs import replace
 
 from tests.cli.fleet.commands import as_json, fleet, stored, typed, typed_json
 from tests.conftest import need
@@ -22,8 +21,6 @@ from treadle.cli.receipt import receipt
 from treadle.fleet import client
 from treadle.fleet.engine import places, streams
 from treadle.fleet.engine.bus import Bus
-from treadle.fleet.orders import encode
-from treadle.settings import trust
 
 
 def test_orders_come_from_files_and_lines(running: None, tmp_path: Path) -> None:
@@ -86,28 +83,6 @@ def test_without_a_root_it_is_about_the_checkout_that_one_is_in(
     monkeypatch.chdir(tmp_path)
     (nowhere,) = as_json("submit", "x", "--dry-run")
     assert "root" not in nowhere
-
-
-def test_land_without_a_branch_is_the_projects_or_the_one_that_is_checked_out(
-    repository: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(repository)
-    git(repository, "switch", "-q", "-c", "mine")
-
-    def branch(*words: str) -> object:
-        return json.loads(CliRunner().invoke(group, ["submit", *words, "--dry-run"]).stdout)[0]["land"]
-
-    assert branch("x", "--land") == branch("x", "--land", "HEAD") == branch("--land", "--priority", "9", "x") == "mine"
-    assert branch("x", "--land", "main") == "main"
-    assert "--land takes what follows as its branch" in fleet("submit", "--land", "fix the test", code=1)
-    assert "has no branch 'nowhere' (did you mean main, mine?)" in fleet("submit", "x", "--land", "nowhere", code=1)
-    (repository / ".treadle").mkdir()
-    (repository / ".treadle" / "fleet.toml").write_text('[project]\nland = "main"\n')
-    trust.trust(str(repository))
-    assert branch("x", "--land") == branch("x") == "main" and branch("x", "--land", "mine") == "mine"
-    git(repository, "switch", "-q", "--detach")
-    (repository / ".treadle" / "fleet.toml").unlink()
-    assert "no branch is checked out" in fleet("submit", "x", "--land", code=1)
 
 
 def test_options_become_the_fields_of_the_order(tmp_path: Path) -> None:
@@ -174,35 +149,6 @@ def test_a_time_that_is_none_is_refused_and_a_crontab_line_has_the_zone_of_this_
     assert cron["cron"] == "0 6 * * *" and cron["zone"] and "every" not in cron
     (later,) = shown("x", "--not-before", "+90m")
     assert 5300 < later["not_before"] - time.time() <= 5400
-
-
-async def test_what_was_stored_is_named_and_waited_for_with_its_exit_code(bus: Bus) -> None:
-    await stored(bus, "before1", state="failed", why="it broke")
-    given = (await typed("submit", "x", "--agent", "null", "--after", "befo", "--idempotency-key", "k")).strip()
-    assert (await client.get_spec(bus, given)).after == ("before1",)
-    assert await typed("submit", "x", "--agent", "null", "--after", "befo", "--idempotency-key", "k") == (
-        f"{given}  (given before)\n"
-    )
-    late = await typed("submit", "y", "--agent", "null", "--wait", "--timeout", "0.1", code=124)
-    assert "has not ended within 0.1 s" in late
-    (new,) = await typed_json("submit", "z", "--agent", "null")
-    assert new["new"] is True and len(new["id"]) == 12
-    order = await client.get_order(bus, given)
-    await bus.put(f"order.{given}", encode(replace(order, state="failed", why="no")))
-    again = ("submit", "x", "--agent", "null", "--after", "befo", "--idempotency-key", "k", "--wait")
-    assert await typed(*again, code=3) == f"{given}  (given before)\n{given}  failed: no\n"
-    (ended,) = await typed_json(*again, code=3)
-    assert (ended["id"], ended["state"]) == (given, "failed")
-
-
-def test_what_changed_nothing_is_said_to_and_a_race_is_compared(running: None) -> None:
-    first, second = fleet("submit", "x", "--agent", "null", "--best-of", "2").split()
-    fleet("wait", first, second, "--timeout", "60")
-    assert "has left no changes" in fleet("diff", first, code=1)
-    assert "not checked by a command: x" in fleet("review", first) and "no changes" in as_json("review", first)["patch"]
-    assert {row["order"] for row in as_json("compare", first)} == {first, second}
-    assert fleet("compare", second).splitlines()[0].split()[:3] == ["PLACE", "ORDER", "STATE"]
-    assert as_json("discard", first[:6]) == [{"id": first, "discarded": True}]
 
 
 @pytest.mark.slow

@@ -1,33 +1,21 @@
-"""Looking at orders, searching them, and signing a phone in."""
+"""Looking at orders."""
 
-import asyncio
 import json
 import re
 import subprocess
 import time
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-import zxingcpp
 from click.testing import CliRunner
-from PIL import Image
 
 from tests.cli.fleet.commands import as_json, fleet, stored, typed, typed_json
 from tests.fleet.conftest import repository as repository
 from tests.fleet.repositories import edits
 from tests.installed import TREADLE
 from treadle.cli.fleet import fleet as group
-from treadle.cli.fleet.common import money, with_bus, with_order
-from treadle.cli.fleet.queries import phone
-from treadle.cli.help import orders
-from treadle.errors import NotFound
 from treadle.fleet.engine.bus import Bus
 from treadle.host.store import ReceiptStore
-from treadle.serve import background
-from treadle.serve.listening import Listening
-from treadle.serve.tokens import Tokens
 from treadle.wire.fleet.records import Used
 
 
@@ -61,36 +49,6 @@ def test_who_waits_or_follows_is_told_that_it_asks_and_how_to_answer(
     assert f"treadle fleet answer {second} allow|deny" in told_how_to_answer("logs", second, "-f")
     assert "asks: " not in CliRunner().invoke(group, ["wait", first["id"], second]).stderr, "both have ended"
     assert len(ReceiptStore()) == 2 and ReceiptStore().check() == [], "`treadle receipt` shows what orders did"
-
-
-def test_what_down_does_is_said_also_where_there_is_no_terminal(running: None) -> None:
-    said = CliRunner().invoke(group, ["down"])
-    assert said.exit_code == 0 and "engine" in said.stderr
-
-
-@pytest.mark.slow
-def test_changes_are_told_as_they_happen_one_in_a_line(running: None) -> None:
-    before = fleet("submit", "first", "--agent", "null", "--project", "p", "--wait").split()[0]
-    argv = [TREADLE, "fleet", "ls", "--watch", "--project", "p"]
-    with (
-        subprocess.Popen([*argv, "--json"], stdout=subprocess.PIPE, text=True) as watching,
-        subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as reading,
-    ):
-        try:
-            assert watching.stdout is not None and json.loads(watching.stdout.readline())["id"] == before
-            assert reading.stdout is not None and reading.stdout.readline().startswith("ORDER ")
-            assert reading.stdout.readline().startswith(f"{before} ")
-            fleet("submit", "of another project", "--agent", "null", "--wait")
-            after = fleet("submit", "second", "--agent", "null", "--project", "p", "--wait").split()[0]
-            seen = [json.loads(watching.stdout.readline())]
-            while seen[-1]["state"] != "done":
-                seen.append(json.loads(watching.stdout.readline()))
-            assert {order["id"] for order in seen} == {after}
-            assert (before, "done: first") in orders(), "what a Tab offers"
-            assert re.fullmatch(rf"\d\d:\d\d:\d\d  {after}  \w+ +second\n", reading.stdout.readline())
-        finally:
-            watching.kill()
-            reading.kill()
 
 
 async def test_orders_are_listed_latest_first_and_by_what_they_are(bus: Bus) -> None:
@@ -144,84 +102,6 @@ async def test_waiting_ends_with_how_the_worst_ended_or_gives_up(bus: Bus) -> No
     assert late == "treadle: the order ask has not ended within 0.1 s\n"
     assert [order["id"] for order in await typed_json("wait", "ask", "fine", "--or-asks")] == ["ask", "fine"]
     assert "asking!" in await typed("wait", "ask", "red", "--or-asks", code=3)
-
-
-def test_what_was_used_is_never_taken_for_free() -> None:
-    assert money(Used()) == "-" and money(Used(input_tokens=900)) == "900 ? USD"
-    assert money(Used(input_tokens=1500, usd=0.25)) == "1.5k 0.25 USD"
-    assert [money(Used(input_tokens=count, usd=0.0)) for count in (999, 1000)] == ["999 0.00 USD", "1.0k 0.00 USD"]
-
-
-async def test_an_order_is_found_by_its_beginning_and_ctrl_c_ends_with_the_code_that_shells_know(bus: Bus) -> None:
-    await stored(bus, "order1")
-
-    async def names(bus: Bus, name: str) -> tuple[bool, str]:
-        return bus.connected, name
-
-    assert await asyncio.to_thread(with_order, "ord", names) == (True, "order1")
-    with pytest.raises(NotFound):
-        await asyncio.to_thread(with_order, "other", names)
-
-    async def interrupted(bus: Any) -> None:
-        raise KeyboardInterrupt
-
-    with pytest.raises(SystemExit) as ended:
-        await asyncio.to_thread(with_bus, interrupted)
-    assert ended.value.code == 130
-
-
-@pytest.fixture
-def listening(state_home: Path) -> Iterator[Listening]:
-    made = Listening(port=0, behind_proxy=True, names=("fleet.example",))
-    try:
-        with background.noted(made.address, made.unix):
-            yield made
-    finally:
-        made.socket.close()
-
-
-def read_code(drawn: str) -> str:
-    """What a camera reads off these half blocks."""
-    lines = [line for line in drawn.splitlines() if set(line) <= set(" ▀▄█\x1b[0123456789;m") and line.strip()]
-    size = 8
-    wide = max(len(line) for line in lines)
-    picture = Image.new("L", (wide * size, len(lines) * 2 * size), 255)
-    for row, line in enumerate(lines):
-        for column, letter in enumerate(line):
-            for half, light in ((0, letter in "▀█"), (1, letter in "▄█")):
-                place = (column * size, (row * 2 + half) * size)
-                picture.paste(255 if light else 0, (*place, place[0] + size, place[1] + size))
-    (found,) = zxingcpp.read_barcodes(picture)
-    return str(found.text)
-
-
-def test_the_code_signs_a_phone_in_once_with_the_right_to_answer(listening: Listening) -> None:
-    result = CliRunner().invoke(phone, ["--name", "Ana's phone"])
-    assert result.exit_code == 0, result.output
-    url = read_code(result.output)
-    assert url.startswith("https://fleet.example/#") and url in result.output
-    device, *_ = Tokens().exchange(url.rpartition("#")[2]) or pytest.fail("the code is worth nothing")
-    assert (device.name, device.right) == ("Ana's phone", "answer")
-    assert Tokens().exchange(url.rpartition("#")[2]) is None
-    told = json.loads(CliRunner().invoke(phone, ["--json"]).output)
-    assert told["url"].startswith("https://fleet.example/#") and (told["name"], told["right"]) == ("phone", "answer")
-
-
-def test_a_server_on_plain_http_is_none_for_a_phone(state_home: Path) -> None:
-    made = Listening(port=0)
-    try:
-        with background.noted(made.address, made.unix):
-            result = CliRunner().invoke(phone)
-    finally:
-        made.socket.close()
-    assert result.exit_code and "--local-ca" in str(result.exception)
-
-
-def test_a_phone_may_do_what_was_typed_and_the_server_is_named(listening: Listening) -> None:
-    result = CliRunner().invoke(phone, ["--right", "watch"])
-    assert result.output.endswith("Then it may: watch.\n")
-    device, *_ = Tokens().exchange(read_code(result.output).rpartition("#")[2]) or pytest.fail("worth nothing")
-    assert (device.name, device.right) == ("phone", "watch")
 
 
 async def test_old_work_is_found_by_its_words_and_nothing_in_it_acts_on_the_terminal(bus: Bus) -> None:

@@ -7,24 +7,13 @@ from typing import Any
 
 import msgspec
 
-from tests.cli.fleet.commands import as_json, fleet, requested, stored, typed, typed_json
-from treadle.fleet import client
+from tests.cli.fleet.commands import requested, stored, typed, typed_json
 from treadle.fleet.engine.bus import Bus
 from treadle.fleet.orders import encode
 from treadle.wire.fleet import keys
 from treadle.wire.fleet.records import AnswerRecord, AskRecord
 from treadle.wire.fleet.train import LeftOut, QueuedChange, TrainRecord
 from treadle.wire.goal.records import GoalRecord, GoalStep
-
-
-def test_what_is_cancelled_has_ended_when_that_was_waited_for(running: None) -> None:
-    first, second = (fleet("submit", "sleep", "--agent", "null:60:600").strip() for _ in range(2))
-    assert as_json("set", first, "--priority", "7") == {"id": first, "priority": 7, "limits": {}}
-    (ended,) = as_json("cancel", first[:7], "--why", "enough", "--wait")
-    assert ended["state"] == "cancelled" and any("priority 5 -> 7" in note["what"] for note in ended["notes"])
-    assert re.fullmatch(rf"{second}  cancelled: .*enough.*\n", fleet("cancel", second, "--why", "enough", "--wait"))
-    assert "ended already" in fleet("cancel", second, code=1)
-
 
 ASKED: list[tuple[tuple[str, ...], dict[str, Any], Any]] = [
     (("cancel", "ord"), {"do": "cancel", "order": "order1"}, [{"id": "order1"}]),
@@ -118,17 +107,6 @@ async def test_what_is_asked_is_shown_by_its_deadline_and_answered_as_typed(bus:
     answers = [msgspec.json.decode(entry.value, type=AnswerRecord) for entry in found if entry]
     told = [(each.decision, each.text, each.scope) for each in answers]
     assert told == [("allow", "go on", "session"), ("deny", "", "once")]
-
-
-async def test_a_message_is_left_for_its_time_and_changed_in_place(bus: Bus) -> None:
-    order = await stored(bus, "order1", state="running")
-    assert await typed("say", "ord", "quick") == "order1.1\n"
-    assert await typed("say", order, "stop", "--now") == "order1.2\n"
-    assert await typed_json("say", order, "then", "--after-turn") == {"message": "order1.3"}
-    assert await typed("say", order, "quicker", "--edit", "1") == "order1.1\n"
-    assert await typed_json("say", order, "", "--edit", "2") == {"message": "order1.2"}
-    told = [(each.text, each.when, each.state) for _, each in await client.messages(bus, order)]
-    assert told == [("quicker", "", "queued"), ("stop", "now", "taken back"), ("then", "turn", "queued")]
 
 
 async def test_one_verb_has_an_order_a_change_or_a_goal_done_again(bus: Bus, tmp_path: Path) -> None:

@@ -2,57 +2,28 @@
 
 import asyncio
 import os
-import sys
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 
 from tests.cli.fleet.commands import stored
 from tests.fleet.conftest import (
-    Start,
     bus,
     fleet,
-    give,
     nothing_left,
     repository,
     start_node,
-    until_state,
 )
-from tests.fleet.repositories import work
 from tests.terminal.conftest import stage
-from tests.terminal.support import Stage, until
 from treadle.cli.fleet.terminals import _Carrier
 from treadle.errors import LocalError, NotFound
-from treadle.fleet import client
 from treadle.fleet.engine.bus import Bus
 from treadle.fleet.run.terminals import OrderTerminals, place_of
-from treadle.terminal.client import Client
-from treadle.terminal.viewers.screen import snapshot
 from treadle.wire.fleet.messages import RunReport
 from treadle.wire.fleet.records import Attempt
 
 __all__ = ["bus", "fleet", "nothing_left", "repository", "stage", "start_node"]
-
-
-@pytest.mark.slow
-async def test_attach_shows_the_terminal_of_an_order_and_a_key_leaves_it(
-    stage: Stage, bus: Bus, start_node: Start, repository: Path
-) -> None:
-    await start_node()
-    order = msgspec.structs.replace(
-        work(repository, "any"), agent="acp:cat", terminal=True, task="hello loom", title="w"
-    )
-    await give(bus, order)
-    await until_state(bus, order.id, "running")
-    code = f"import sys; from treadle.cli.root import main; main(['fleet', 'attach', {order.id!r}])"
-    place = await asyncio.to_thread(stage.start, "sh", "-c", f'until {sys.executable} -c "{code}"; do sleep 1; done')
-    await asyncio.to_thread(until, lambda: any("hello loom" in line for line in snapshot(place)["lines"]))
-    with Client(place.sock) as terminal:
-        terminal.input(b"\x1c")
-        assert list(terminal.output(60)) is not None and terminal.exit_code == 0
-    await client.cancel(bus, order.id)
 
 
 async def no_report(report: RunReport, number: str) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from tests.cli.terminal.shells import Here, Person, Shell
 from tests.installed import TREADLE, started
-from tests.terminal.support import connected, until
+from tests.terminal.support import until
 from treadle.cli.terminal import main
 from treadle.serve import background
 from treadle.serve.tokens import Tokens
@@ -34,47 +34,9 @@ def test_a_terminal_is_not_attached_to_itself(shell: Shell) -> None:
     until(lambda: "this is the terminal x" in shell.written("x"))
 
 
-def test_options_and_settings_decide_how_it_is_joined(
-    here: Here, person: Callable[..., Person], tmp_path: Path
-) -> None:
-    place = here.stage.start("cat", id="x")
-    (tmp_path / "c.toml").write_text("detach_key = 1\n")
-    watcher = person("attach", "x", "--read-only", "--config", str(tmp_path / "c.toml"))
-    writer = person("attach", "x", "--bar")
-    writer.sees("[treadle] x")
-    with connected(place) as client:
-        until(lambda: sum(bool(entry["read_only"]) for entry in client.detail()["clients"]) == 1)
-    writer.types(b"hello\r")
-    assert "[treadle]" not in watcher.sees("hello")
-    watcher.types(b"\x01")
-    assert watcher.leaves() == 0 and "detached from session x" in watcher.sees("detached")
-    writer.types(b"\x04")
-    assert writer.leaves() == 0
-
-
 def test_on_a_terminal_that_can_draw_nothing_it_says_so(here: Here, person: Callable[..., Person]) -> None:
     me = person("wall", term="dumb")
     assert me.leaves() == 1 and "needs a terminal" in me.sees("ls --watch")
-
-
-def test_one_is_joined_with_the_whole_screen_and_left_for_the_wall_again(
-    here: Here, person: Callable[..., Person]
-) -> None:
-    for name in ("one", "two"):
-        here.stage.start("sh", "-c", f"echo this is {name}; exec cat", id=name)
-    me = person("wall", cols=130, rows=30)
-    assert "this is one" in me.sees("this is two")
-    me.types(b"\x1b[B")
-    me.sees("\nthis is two")
-    me.types(b"\r")
-    me.sees("[treadle] two")
-    me.types(b"typed\r")
-    me.sees("typed\ntyped")
-    me.types(b"\x1d")
-    assert "[treadle]" not in me.sees("this is one")
-    assert me.sees("Enter: join it").startswith(" two ")
-    me.types(b"q")
-    assert me.leaves() == 0
 
 
 @pytest.fixture
@@ -112,14 +74,6 @@ def test_a_terminal_is_shared_from_the_directory_that_the_server_shows_until_it_
     assert rows[0] == {"id": first.id, "terminal": "x", "created": first.created, "expires": first.expires}
     assert share("--revoke", first.id) == (0, f"x is no longer shared by {first.id}\n", "")
     assert [each.id for each in Tokens().shares()] == [second.id] and share("--revoke", first.id)[0] == 1
-
-
-def test_without_another_directory_it_is_that_of_all_terminals(here: Here, share: Share, state_home: Path) -> None:
-    (state_home / "treadle").mkdir(exist_ok=True)
-    (state_home / "treadle" / "terminals").symlink_to(here.directory)
-    here.stage.start("sleep", "60", id="x")
-    with background.noted("http://host:1", ""):
-        assert share("x")[0] == 0
 
 
 def test_a_link_works_for_seven_days_at_most(share: Share) -> None:

@@ -14,27 +14,11 @@ import pytest
 
 from tests.cli.terminal.shells import Here, Shell
 from tests.conftest import need
-from tests.terminal.support import alive, connected, until
+from tests.terminal.support import alive, until
 from tests.waiting import stop
 from treadle.io import files
 from treadle.io.process import table
 from treadle.terminal.places import Place
-
-
-def test_kill_ends_everything_and_tells_what_died(shell: Shell) -> None:
-    shell("run", "--detach", "--id", "x", "--", "bash", "--norc", "-i")
-    shell("send", "x", "sleep 61 & sleep 62\\n", "--escapes")
-    until(lambda: "sleep 61" in shell.written("x"))
-    bash = shell.place("x").pids()[1]
-    until(lambda: [job.name for job in table.descendants(bash)] == ["sleep", "sleep"])
-    jobs = [job.pid for job in table.descendants(bash)]
-    text = shell("kill", "x", "--grace", "3")
-    assert text.count("sleep") == 2 and "bash" in text
-    assert not any(map(alive, jobs))
-    shell("run", "--detach", "--id", "y", "--", "sh", "-c", "trap '' TERM HUP; echo deaf; sleep 60")
-    until(lambda: "deaf" in shell.written("y"))
-    report = json.loads(shell("kill", "y", "--grace", "0.1", "--json"))
-    assert report["survivors"] == [] and report["code"] == 137
 
 
 def test_kill_does_without_a_supervisor_that_is_stuck(shell: Shell) -> None:
@@ -47,23 +31,6 @@ def test_kill_does_without_a_supervisor_that_is_stuck(shell: Shell) -> None:
     finally:
         os.kill(supervisor, signal.SIGCONT)
     shell("wait", "stuck", "--exit", code=143)
-
-
-def test_kill_sees_everything_though_the_supervisor_is_stuck_and_the_reaper_killed(shell: Shell) -> None:
-    shell(
-        "run", "--detach", "--id", "x", "--", "sh", "-c", "setsid sh -c 'sleep 61 & sleep 62 &' & trap '' HUP TERM; cat"
-    )
-    supervisor, _ = shell.place("x").pids()
-    until(lambda: sum(found.name == "sleep" for found in table.descendants(supervisor)) == 2)
-    sleeps = [found.pid for found in table.descendants(supervisor) if found.name == "sleep"]
-    (reaper,) = [found.pid for found in table.descendants(supervisor) if found.name == "treadle-reaper"]
-    stop(supervisor)
-    os.kill(reaper, signal.SIGKILL)
-    done = shell.run("kill", "x", "--grace", "0.2")
-    assert done.returncode == 0 and all(f"{pid} sleep" in done.stdout for pid in sleeps)
-    until(lambda: not any(map(alive, sleeps)))
-    os.kill(supervisor, signal.SIGKILL)
-    until(lambda: not alive(supervisor))
 
 
 def test_kill_ends_what_is_left_of_one_whose_supervisor_and_reaper_were_killed_at_once(shell: Shell) -> None:
@@ -156,33 +123,6 @@ def start(shell: Shell, script: str) -> tuple[int, int]:
     supervisor, _ = shell.place("x").pids()
     (reaper,) = [found.pid for found in table.descendants(supervisor) if found.name == "treadle-reaper"]
     return supervisor, reaper
-
-
-def test_a_daemon_that_ignores_hangups_ends_with_the_supervisor_and_the_reaper_killed_at_once(shell: Shell) -> None:
-    daemon = "trap '' HUP TERM; echo ready; exec sleep 61"
-    supervisor, reaper = start(shell, f'trap "" HUP TERM; setsid -f sh -c "{daemon}"; cat; sleep 62')
-    until(lambda: any(found.name == "sleep" for found in table.descendants(reaper)))
-    below = [found.pid for found in table.descendants(reaper)]
-    for number in (signal.SIGSTOP, signal.SIGKILL):
-        for pid in (supervisor, reaper):
-            os.kill(pid, number)
-    until(lambda: not any(map(alive, (supervisor, reaper, *below))))
-
-
-def test_ctrl_c_is_for_the_program_and_so_is_the_request_to_end(shell: Shell) -> None:
-    start(shell, "trap 'echo stopped' INT; trap 'exit 7' TERM; echo ready; while :; do read line; done")
-    shell("send", "x", "\\x03", "--escapes")
-    until(lambda: "stopped" in shell.written("x"))
-    with connected(shell.place("x")) as client:
-        client.kill()
-    shell("wait", "x", "--exit", "--timeout", "50", code=7)
-
-
-def test_a_program_that_does_not_exist_is_reported_as_in_a_shell(shell: Shell) -> None:
-    need("bwrap")
-    shell("run", "--detach", "--id", "x", "--own-pids", "--", "no-such-program")
-    shell("wait", "x", "--exit", "--timeout", "50", code=127)
-    assert "no-such-program" in shell.written("x")
 
 
 def test_without_bubblewrap_nothing_is_started(shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

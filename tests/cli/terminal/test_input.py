@@ -3,9 +3,7 @@
 import json
 import os
 import signal
-import socket
 import sys
-import threading
 from pathlib import Path
 
 import pytest
@@ -77,46 +75,11 @@ def test_send_takes_a_file_standard_input_and_escapes(shell: Shell, tmp_path: Pa
     assert shell.run("send", "x").returncode == 2
 
 
-def test_a_program_that_nobody_recognises_is_unknown_and_enter_is_not_pressed_in_it(shell: Shell) -> None:
-    shell("run", "--detach", "--id", "x", "--", "sh", "-c", "echo building; cat")
-    until(lambda: "unknown" in shell("status", "x"))
-    done = shell.run("send", "x", "next", "thing", "--enter")
-    assert done.returncode == 3 and "--anyway" in done.stderr and "explain" in done.stderr
-    assert shell.run("send", "x", "next", "thing", "--wait-idle").returncode == 3
-    assert "next" not in shell("tail", "x")
-    shell("send", "x", "only typed")
-    shell("send", "x", "and sent", "--enter", "--anyway")
-    until(lambda: shell.written("x").count("only typedand sent") == 2)
-
-
 def test_a_shell_with_a_prompt_is_idle_and_can_be_worked_with(shell: Shell) -> None:
     shell("run", "--detach", "--id", "x", "--env", "PS1=$ ", "--", "sh", "-i")
     shell("wait", "x", "--state", "idle", "--timeout", "50")
     shell("send", "x", "sleep 0.2; echo su''m", "--wait-idle", "--timeout", "50")
     assert "sum" in shell("tail", "x")
-
-
-def test_a_prompt_that_starts_no_work_was_not_submitted(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
-    shell("run", "--detach", "--id", "x", "--", "sh", "-c", reporting("idle"))
-    shell("wait", "x", "--state", "idle", "--timeout", "50")
-    monkeypatch.setenv("TREADLE_SUBMIT_SECONDS", "0.5")
-    done = shell.run("send", "x", "go", "--wait-idle", "--timeout", "50")
-    assert done.returncode == 4 and "not known whether the text was submitted" in done.stderr
-
-
-QUICK = """
-import os, tty
-tty.setraw(0)
-asked, text = [], ""
-while True:
-    lines = ["Claude Code v2.1.325", *asked, "\u2500" * 60, "\u276f " + text, "\u2500" * 60, "  ? for shortcuts"]
-    os.write(1, ("\\x1b[2J\\x1b[H" + "\\r\\n".join(lines)).encode())
-    for letter in os.read(0, 4096).decode():
-        if letter == "\\r":
-            asked, text = ["\u276f " + text, "\u25cf Done."], ""
-        else:
-            text += letter
-"""
 
 
 REPLACEABLE = """
@@ -147,45 +110,6 @@ def agent_program(shell: Shell, code: str) -> None:
     shell("wait", "x", "--state", "idle", "--timeout", "50")
 
 
-VANISH = 'os.write(1, b"\\x1b[2J\\x1b[Hwhat now"); os.read(0, 9)'
-
-
-@pytest.mark.parametrize(
-    ("code", "says"),
-    [
-        (QUICK.replace('letter == "\\r"', "False"), "still stands in its input box"),
-        (QUICK.replace('asked, text = ["', f'{VANISH}; asked, text = ["'), "has vanished"),
-    ],
-)
-def test_an_enter_of_which_nothing_comes_is_no_success(
-    shell: Shell, code: str, says: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    agent_program(shell, code)
-    monkeypatch.setenv("TREADLE_SUBMIT_SECONDS", "0.5")
-    done = shell.run("send", "x", "tidy up", "--enter")
-    assert done.returncode == 4 and says in done.stderr
-
-
-def test_a_turn_that_is_over_before_anybody_sees_it_run_was_submitted(shell: Shell) -> None:
-    agent_program(shell, QUICK)
-    shell("send", "x", "tidy up", "--wait-idle", "--timeout", "50")
-
-
-@pytest.mark.slow
-def test_a_text_that_nobody_submitted_is_not_joined_with_the_next_one(shell: Shell) -> None:
-    agent_program(shell, REPLACEABLE)
-    shell("send", "x", "half a thought")
-    until(lambda: "half a thought" in shell.explained("x"))
-    done = shell.run("send", "x", "tidy up", "--enter")
-    assert done.returncode == 3 and "--replace" in done.stderr
-    shell("send", "x", "tidy up", "--wait", "--replace", "--timeout", "50")
-    assert "\u276f tidy up" in shell("peek", "x")
-    shell("send", "x", "another half")
-    until(lambda: "another half" in shell.explained("x"))
-    shell("send", "x", "--wait", "--timeout", "50")  # Enter alone submits what is there
-    assert "\u276f another half" in shell("peek", "x")
-
-
 @pytest.mark.slow
 def test_what_is_queued_is_typed_in_order_one_for_each_turn_and_can_be_cancelled(shell: Shell) -> None:
     agent_program(shell, REPLACEABLE)
@@ -207,18 +131,6 @@ def test_what_is_queued_is_typed_in_order_one_for_each_turn_and_can_be_cancelled
     assert asked[-4:] == ["\u276f step 0", "\u276f step 2", "\u276f step 3", "\u276f "]
     assert json.loads(shell("status", "x", "--json"))["prompts"] == []
     assert "nothing with the number" in shell.run("send", "x", "--cancel", numbers[2]).stderr
-
-
-def test_a_long_text_is_pasted_whole_or_refused(shell: Shell) -> None:
-    code = "import os, sys, tty; tty.setraw(0); os.write(1, b'\\x1b[?2004h\\x1b]7501;state=idle:app=x\\x07ready')\n"
-    code += "d = b''\nwhile not d.endswith(b'\\r'): d += os.read(0, 65536)\nprint(len(d), d[:6], d[-7:])"
-    shell("run", "--detach", "--id", "x", "--", sys.executable, "-c", code)
-    shell("wait", "x", "--state", "idle", "--timeout", "50")
-    shell("send", "x", "--file", "-", "--enter", stdin="w" * 20_000)
-    until(lambda: "20013 b'\\x1b[200~' b'\\x1b[201~\\r'" in shell.written("x"))
-    shell("run", "--detach", "--id", "y", "--env", "PS1=$ ", "--", "sh", "-i")
-    shell("wait", "y", "--state", "idle", "--timeout", "50")
-    assert "would be cut" in shell.run("send", "y", "--file", "-", stdin="w" * 5000).stderr
 
 
 ASKS_AT_A_PROMPT = """\
@@ -256,12 +168,14 @@ def test_a_dialog_is_answered_with_one_key_and_only_while_it_asks(shell: Shell) 
 CODE = [r"re.sub('\n', '\t', s)", r"C:\new\table", r"printf 'a\x41\b\e[0m'", r"\\host\share", "a\\", r"\d+\b", "é\\n"]
 
 
-@pytest.mark.parametrize("text", CODE)
-def test_a_text_is_typed_as_it_is(shell: Shell, text: str) -> None:
-    shell("run", "--detach", "--id", "x", "--", "cat")
-    done = shell.run("send", "x", text)
-    assert done.returncode == 0 and done.stderr.count("--escapes reads") == (input.unescape(text) != text.encode())
-    until(lambda: text in shell.written("x"))
+def test_a_text_is_typed_as_it_is(here: Here) -> None:
+    place = here.stage.start("cat", id="x")
+    for text in CODE:
+        code, _, err = here.run("send", "x", text)
+        assert code == 0 and err.count("--escapes reads") == (input.unescape(text) != text.encode())
+        with connected(place) as client:
+            client.input(b"\n")
+        until(lambda text=text: text in here("tail", "x"))
 
 
 @pytest.mark.parametrize(
@@ -305,41 +219,6 @@ def test_a_wait_ends_at_its_timeout_while_the_supervisor_is_stopped(shell: Shell
     assert done.returncode == 124 and "not within 1 s" in done.stderr, done
 
 
-def test_wait_understands_a_supervisor_that_has_only_the_protocol(shell: Shell) -> None:
-    shell.directory.mkdir(parents=True, mode=0o700)
-    Path(shell.place("x").pid).write_text(f"{os.getpid()}\n")
-    with socket.socket(socket.AF_UNIX) as listener:
-        listener.bind(shell.place("x").sock)
-        listener.listen()
-
-        def supervise() -> None:
-            sock, _ = listener.accept()
-            with sock:
-                sock.sendall(b"\0")
-                heard = b""
-                while not heard.endswith(b"\x02\0\0\0\0"):
-                    heard += sock.recv(100)
-                sock.sendall(b"\x81\0\0\0\x02hi\x83\0\0\0\x04\0\0\0\x07")
-
-        thread = threading.Thread(target=supervise, daemon=True)
-        thread.start()
-        shell("wait", "x", "--exit", code=7)
-        thread.join(50)
-    Path(shell.place("x").pid).unlink()  # it is ours, and not to be ended
-
-
-def test_a_turn_that_fails_has_a_state_and_an_exit_code_of_its_own(shell: Shell) -> None:
-    shell("run", "--detach", "--id", "x", "--", "sh", "-c", reporting("idle", "working", "error:msg=NDAx"))
-    shell("wait", "x", "--state", "idle", "--timeout", "50")
-    shell("send", "x", "try", "--enter")
-    shell("wait", "x", "--state", "working", "--timeout", "50")
-    assert "--when-idle" in shell.run("send", "x", "more", "--enter").stderr
-    shell("send", "x", "more", "--enter", "--anyway")
-    shell("wait", "x", "--state", "error", "--timeout", "50")
-    assert shell("wait", "x", "--state", "idle", "--timeout", "50", code=5) == "error: 401\n"
-    assert "error" in shell("ls") and "401" in shell("ls")
-
-
 @pytest.mark.slow
 def test_wait_idle_tells_what_became_of_the_turn(shell: Shell) -> None:
     for name, last, code in (("done", "done", 0), ("failed", "error", 5), ("asks", "blocked:kind=question", 3)):
@@ -357,27 +236,6 @@ def test_of_several_the_first_that_gets_there_is_named(shell: Shell) -> None:
     shell("send", "asks", "\\n", "--escapes")
     assert shell("wait", "--any", "busy", "asks", "--timeout", "50") == "asks permission\n"
     shell("wait", "busy", "asks", "--state", "idle", code=2)
-
-
-REPORT = r"printf '\033]7501;state=%s:app=x\007' "
-
-
-def test_one_that_is_there_already_needs_no_time_and_another_does_not_come(here: Here) -> None:
-    here.stage.start("sh", "-c", f"{REPORT} blocked:kind=question; cat", id="asks")
-    here.stage.start("sh", "-c", "echo x; cat", id="plain")
-    assert here("wait", "asks", "--state", "waiting", "--timeout", "50") == ""
-    assert here("wait", "asks", "--state", "dead,question") == ""
-    assert here("wait", "--any", "plain", "asks", "--timeout", "50") == "asks question\n"
-    assert here("wait", "--any", "plain", "asks", "--state", "unknown,starting") == "plain " + here(
-        "wait", "--any", "plain", "--state", "unknown,starting"
-    ).removeprefix("plain ")
-    code, out, err = here.run("wait", "plain", "asks", "--any", "--state", "error", "--timeout", "0.3")
-    assert (code, out) == (124, "") and "within 0.3 s" in err
-    with connected(here.place("plain")) as client:
-        until(lambda: client.detail()["state"].get("hint") == "idle")
-    assert here("wait", "plain", "--state", "idle", "--anyway", "--timeout", "50") == ""
-    code, out, err = here.run("wait", "plain", "--state", "idle", "--timeout", "50")
-    assert (code, out) == (3, "") and "--anyway takes silence for idle" in err
 
 
 def test_one_that_has_ended_is_dead_and_gets_nowhere_else(here: Here) -> None:

@@ -1,11 +1,9 @@
 """`treadle tail`, `peek` and `replay`: what a program has written, its screen, and what was recorded."""
 
 import json
-import os
 import subprocess
 from pathlib import Path
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -36,18 +34,6 @@ def test_the_last_lines_are_those_that_a_list_would_give(
         return  # rotation cuts lines only where the program paused; a cut line is two
     status.BLOCK = 7
     assert status.last_lines(place, count, None) == expected
-
-
-def test_of_one_that_ended_on_a_full_disk_the_end_may_be_missing_and_that_is_said(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    place = Place(str(tmp_path), "x")
-    Path(place.out).write_bytes(b"all that could be written\n")
-    Path(place.exit).write_text('{"format": 1, "id": "x", "code": 0, "output_lost": 512}')
-    assert status.tail_command(["x", "--socket-dir", str(tmp_path)]) == 0
-    shown = capfd.readouterr()
-    assert shown.out == "all that could be written\n"
-    assert "512 bytes could not be written" in shown.err
 
 
 def test_tail_shows_the_last_lines_and_follows_to_the_end(shell: Shell) -> None:
@@ -87,23 +73,6 @@ def test_reading_output_into_a_pipe_that_closes_is_no_error(shell: Shell) -> Non
     reader.stderr.close()
 
 
-def test_the_end_is_shown_and_followed_whatever_became_of_the_terminal(here: Here) -> None:
-    place = here.stage.start("sh", "-c", "seq 30; printf '\\033[31mred\\033[0m\\n'; exit 7", id="x")
-    until(lambda: os.path.exists(place.exit))
-    last = [*map(str, range(12, 31)), "\x1b[31mred\x1b[0m"]
-    assert here("tail", "x") == "".join(f"{line}\r\n" for line in last)
-    assert here("tail", "x", "-n", "1", "--strip") == "red\n" and here("tail", "x", "--lines", "0") == ""
-    for flag in ("-f", "--follow"):
-        assert here("tail", "x", flag, "-n", "2", code=7) == "30\r\n\x1b[31mred\x1b[0m\r\n"
-    here("kill", "x", "--grace", "0")
-    until(lambda: not os.path.exists(place.pid))
-    assert here("tail", "x", "-f", "-n", "1", "--strip", code=7) == "red\n"
-    Path(place.out).unlink()
-    assert here("tail", "x") == ""
-    here.ended("x", code=None)
-    assert here("tail", "x", "-f", code=1) == ""
-
-
 def test_peek_shows_the_screen(here: Here) -> None:
     place = here.stage.start("sh", "-c", "printf '\\n\\033[31mred\\n \\n'; cat", id="x", cols=40, rows=6)
     with connected(place) as client:
@@ -111,11 +80,3 @@ def test_peek_shows_the_screen(here: Here) -> None:
     assert here("peek", "x") == "\nred\n"
     found = json.loads(here("peek", "x", "--json"))
     assert found["cursor"] == {"x": 0, "y": 3, "visible": True} and len(found["lines"]) == 6
-
-
-def test_an_empty_screen_is_nothing_and_one_that_has_ended_is_still_there(here: Here) -> None:
-    here.stage.start("cat", id="x", cols=40, rows=6)
-    assert here("peek", "x") == ""
-    place = here.stage.start("echo", "last words", id="y", linger=0.0)
-    until(lambda: not Path(place.pid).exists())
-    assert here("peek", "y") == "last words\n"

@@ -51,16 +51,6 @@ def test_what_a_signal_to_its_supervisor_ended_is_lost_and_is_restored_as_it_was
     assert detail["workdir"] == str(tmp_path / "sub") and detail["size"]["cols"] == 77 and lost(shell) == []
 
 
-def test_what_ended_by_itself_or_was_killed_by_a_person_is_not_lost(shell: Shell) -> None:
-    shell("run", "--detach", "--id", "ended", "--linger", "0", "--", "true")
-    shell("run", "--detach", "--id", "killed", "--", "sleep", "100")
-    shell("kill", "killed")
-    until(lambda: not is_locked(shell.place("ended").pid) and not is_locked(shell.place("killed").pid))
-    assert lost(shell) == [] and shell("ls", "--lost") == "No terminal was lost\n"
-    assert shell("restore", "--all") == "No terminal was lost\n"
-    assert "no lost terminal: killed" in shell.run("restore", "killed").stderr
-
-
 def test_all_restores_every_agent_with_its_conversation_and_leaves_other_programs(shell: Shell) -> None:
     shell("run", "--detach", "--id", "c", "--", fake(shell, "claude"), "--model", "opus", "fix it")
     shell("run", "--detach", "--id", "s", "--", "sleep", "100")
@@ -71,16 +61,6 @@ def test_all_restores_every_agent_with_its_conversation_and_leaves_other_program
     assert said[1].startswith("s: not restored: not an agent")
     until(lambda: "given: --continue --model opus" in shell.written("c"))
     assert lost(shell) == ["s"]
-
-
-def test_two_of_one_agent_in_one_directory_let_the_person_choose_the_conversation(shell: Shell) -> None:
-    program = fake(shell, "codex")
-    for name in ("one", "two"):
-        shell("run", "--detach", "--id", name, "--", program)
-    for name in ("one", "two"):
-        end(shell.place(name), signal.SIGKILL)
-    assert shell("restore", "--all").count("choose the conversation in it") == 2
-    until(lambda: "given: resume -c" in shell.written("one") and "--last" not in shell.written("one"))
 
 
 def test_the_values_of_given_variables_are_not_stored_and_are_asked_for(

@@ -1,6 +1,5 @@
 """`treadle run` and `resize`: what the program is started with."""
 
-import json
 import os
 import signal
 import subprocess
@@ -9,26 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.terminal.shells import Here, Shell, reporting
+from tests.cli.terminal.shells import Here, Shell
 from tests.imports import loaded_by
 from tests.installed import TREADLE
-from tests.terminal.support import alive, connected, until
-from treadle.io.process import table
-from treadle.terminal.places import Place
-from treadle.terminal.viewers.screen import snapshot
-
-
-def test_run_detached_prints_the_id_when_the_socket_answers(shell: Shell) -> None:
-    assert shell("run", "--id", "a1", "--detach", "--", "sleep", "60") == "a1\n"
-    lines = dict(line.split(":", 1) for line in shell("status", "a1").splitlines())
-    assert lines["session"].strip() == "a1" and lines["alive"].strip() == "true"
-    assert int(lines["pid"]) == shell.place("a1").pids()[1]
-    assert lines["state"].strip().startswith("starting (")
-
-
-def test_an_id_is_made_from_the_programs_name(shell: Shell) -> None:
-    assert shell("run", "--detach", "sleep", "60") == "sleep\n"
-    assert shell("run", "--detach", "sleep", "60") == "sleep-2\n"
+from tests.terminal.support import until
 
 
 def test_options_reach_the_program(shell: Shell, tmp_path: Path) -> None:
@@ -100,19 +83,6 @@ def test_detached_sessions_hold_nothing_of_the_launcher_open(shell: Shell) -> No
     subprocess.run(command, shell=True, check=True, timeout=50, capture_output=True)
 
 
-def test_a_command_runs_when_a_terminal_starts_to_wait_for_a_person(shell: Shell, tmp_path: Path) -> None:
-    note = 'echo "$TREADLE_ID $TREADLE_STATE $TREADLE_MESSAGE" >> told'
-    program = reporting("working", "blocked:kind=permission:msg=cm0gLXJm", "working", "blocked:kind=question:msg=cmVk")
-    shell("run", "--detach", "--id", "x", "--notify", f"cd {tmp_path}; {note}", "--", "sh", "-c", program)
-    told = tmp_path / "told"
-    shell("send", "x", "--escapes", "\\n")
-    until(lambda: told.exists() and told.read_text() == "x permission rm -rf\n")
-    shell("send", "x", "--escapes", "\\n", "--anyway")
-    shell("wait", "x", "--state", "working", "--timeout", "50")
-    shell("send", "x", "--escapes", "\\n", "--anyway")
-    until(lambda: told.read_text() == "x permission rm -rf\nx question red\n")
-
-
 def test_the_configuration_may_be_named_before_the_command(shell: Shell, tmp_path: Path) -> None:
     (tmp_path / "c.toml").write_text(f'socket_dir = "{tmp_path}/elsewhere"\nsession_env_var = "SID"\n')
     shell("--config", "c.toml", "run", "--id", "x", "--detach", "--", "sh", "-c", "echo =$SID=; cat")
@@ -143,53 +113,6 @@ def test_what_cannot_be_started_is_said(here: Here, words: tuple[str, ...], code
     assert list(here.directory.iterdir()) == []
 
 
-def test_more_options_reach_the_supervisor(shell: Shell, tmp_path: Path) -> None:
-    shell(
-        *("run", "--detach", "--id", "x", "--resize", "fixed", "--linger", "0", "--log-file", "own.log"),
-        *("--log-level", "debug", "--scrollback-bytes", "7", "--kill-process-group=No", "--"),
-        *("sh", "-c", "setsid sh -c 'echo $$ > kept; exec sleep 61' & echo 123456789; read a"),
-    )
-    until(
-        lambda: (tmp_path / "kept").exists() and (tmp_path / "kept").read_text() and "123456789" in shell.written("x")
-    )
-    with connected(shell.place("x")) as client:
-        detail = client.detail()
-        assert detail["size"]["policy"] == "fixed" and (detail["size"]["cols"], detail["size"]["rows"]) == (220, 50)
-        assert detail["output"]["end"] - detail["output"]["start"] <= 11
-        client.input(b"\n")
-    until(lambda: not os.path.exists(shell.place("x").pid))
-    left = int((tmp_path / "kept").read_text())
-    assert alive(left), "what it left behind is left alone"
-    os.kill(left, signal.SIGKILL)
-    assert (tmp_path / "own.log").exists() and not os.path.exists(shell.place("x").log)
-
-
-def test_the_bar_is_shown_to_who_wants_it(here: Here) -> None:
-    inner = here.directory / "inner"
-    outer = here.stage.start(
-        *(TREADLE, "run", "--bar", "--id", "x", "--socket-dir", str(inner), "--linger", "0", "--", "cat")
-    )
-    until(lambda: "[treadle] x" in "\n".join(snapshot(outer)["lines"]))
-    with connected(Place(str(inner), "x")) as client:
-        client.stop(0)
-
-
-def test_ps_lists_a_terminal_until_it_is_gone(shell: Shell) -> None:
-    shell("run", "--detach", "--id", "x", "--linger", "0", "--", "sleep", "60")
-    supervisor, child = shell.place("x").pids()
-    [tree] = json.loads(shell("ps", "--json"))
-    assert (tree["owner"], tree["pid"], tree["command"], tree["running"]) == (supervisor, child, ["sleep", "60"], True)
-    shell("kill", "x")
-    until(lambda: json.loads(shell("ps", "--json")) == [])
-
-
-def test_resize_changes_the_size_whatever_the_policy(shell: Shell) -> None:
-    shell("run", "--detach", "--id", "x", "--resize", "fixed", "--", "sleep", "60")
-    shell("resize", "x", "100x30")
-    size = json.loads(shell("status", "x", "--json"))["size"]
-    assert (size["cols"], size["rows"], size["policy"]) == (100, 30, "fixed")
-
-
 def test_the_small_commands_import_nothing_heavy(shell: Shell) -> None:
     shell("run", "--detach", "--id", "x", "--", "sleep", "60")
     heavy = {"msgspec", "asyncio", "psutil", "tomllib", "click", "typing", "http"}
@@ -198,11 +121,3 @@ def test_the_small_commands_import_nothing_heavy(shell: Shell) -> None:
     for arguments in (["status", "x"], ["send", "x", "hi"], ["ls"], ["run", "--detach", "--id", "y", "--", "true"]):
         _, loaded = loaded_by(*arguments)
         assert "treadle.cli" in loaded and not heavy & loaded, arguments
-
-
-def test_ps_says_which_terminal_a_supervisor_has(shell: Shell) -> None:
-    shell("run", "--id", "a1", "--detach", "--", "cat")
-    supervisor = shell.place("a1").pids()[0]
-    assert " ".join(table.command_line(supervisor)).startswith("treadle: terminal a1")
-    (reaper,) = [each for each in table.descendants(supervisor) if each.parent == supervisor]
-    assert " ".join(table.command_line(reaper.pid)).startswith("treadle: reaper of a terminal")

@@ -2,12 +2,9 @@
 
 import json
 import os
-import shutil
 import signal
 import socket
-import sys
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -16,33 +13,11 @@ import pytest
 
 from tests.cli.terminal.shells import Here, Shell
 from tests.terminal.recordings import load
-from tests.terminal.support import alive, connected, until
+from tests.terminal.support import connected, until
 from tests.waiting import stop
 from treadle.io import files, paths
 from treadle.terminal.places import Place
 from treadle.wire.terminal import frames as wire
-
-
-@pytest.mark.parametrize("tty", [False, True])
-def test_a_watched_list_is_drawn_anew_when_it_changes_and_always_on_a_terminal(
-    here: Here, tty: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    looks = iter([None, lambda: here.ended("a"), None])
-
-    def sleep(seconds: float) -> None:
-        act = next(looks, KeyboardInterrupt)
-        if act is KeyboardInterrupt:
-            raise KeyboardInterrupt
-        if act:
-            act()
-
-    monkeypatch.setattr(time, "sleep", sleep)
-    monkeypatch.setattr(sys.stdout, "isatty", lambda: tty)
-    code, out, _ = here.run("ls", "--watch", "--all")
-    none, one = "No active sessions\n", "Sessions:\n  a  dead        code 0\n"
-    clear = "\x1b[H\x1b[J"
-    assert code == 130
-    assert out == (f"{clear}{none}{clear}{none}{clear}{one}{clear}{one}" if tty else none + one)
 
 
 def test_ls_lists_the_living_and_with_all_the_dead_and_changes_nothing(shell: Shell) -> None:
@@ -71,18 +46,6 @@ def test_ls_takes_one_that_does_not_answer_for_alive(shell: Shell) -> None:
         os.kill(supervisor, signal.SIGCONT)
 
 
-def test_a_removed_directory_is_made_anew_at_once_when_the_supervisor_is_signalled(shell: Shell) -> None:
-    shell("run", "--detach", "--id", "x", "--", "sh", "-c", "echo here; cat")
-    supervisor, child = shell.place("x").pids()
-    shutil.rmtree(shell.directory)
-    os.kill(supervisor, signal.SIGUSR1)
-    until(lambda: shell.place("x").pids() == (supervisor, child) and os.path.exists(shell.place("x").sock))
-    assert "is already running" in shell.run("run", "--detach", "--id", "x", "--", "cat").stderr
-    assert shell("ls").startswith("Active sessions:\n  x  ")
-    assert "x ended" in shell("kill", "x")
-    assert not alive(supervisor) or until(lambda: not alive(supervisor))
-
-
 def test_a_removed_socket_is_made_anew_and_nobody_takes_the_terminal_for_dead(shell: Shell) -> None:
     shell("run", "--detach", "--id", "x", "--", "sh", "-c", "echo here; cat")
     os.unlink(shell.place("x").sock)
@@ -91,36 +54,6 @@ def test_a_removed_socket_is_made_anew_and_nobody_takes_the_terminal_for_dead(sh
     assert "is already running" in shell.run("run", "--detach", "--id", "x", "--", "cat").stderr
     assert "alive:   true" in shell("status", "x")
     assert "x ended" in shell("kill", "x")
-
-
-def test_a_socket_that_a_crash_has_left_is_named_and_does_not_keep_its_id_from_another(shell: Shell) -> None:
-    shell("run", "--detach", "--id", "alive", "--", "cat")
-    with socket.socket(socket.AF_UNIX) as left:
-        left.bind(shell.place("gone").sock)
-    assert shell.place("gone").sock in shell.run("ls").stderr and os.path.exists(shell.place("gone").sock)
-    shell("run", "--detach", "--id", "gone", "--", "cat")
-    done = shell.run("ls")
-    assert done.stderr == "" and "alive" in done.stdout
-
-
-def test_a_mistyped_id_is_corrected(shell: Shell) -> None:
-    shell("run", "--detach", "--id", "builder", "--", "cat")
-    assert "did you mean builder?" in shell.run("status", "bulider").stderr
-
-
-@pytest.mark.slow
-def test_a_terminal_whose_supervisor_does_not_answer_is_unknown_and_not_what_it_was(shell: Shell) -> None:
-    shell("run", "--detach", "--id", "x", "--env", "PS1=$ ", "--", "sh", "-i")
-    shell("wait", "x", "--state", "idle", "--timeout", "50")
-    supervisor, pid = shell.place("x").pids()
-    stop(supervisor)
-    try:
-        with ThreadPoolExecutor(2) as pool:  # each waits ten seconds
-            told, known = pool.submit(shell, "status", "x"), pool.submit(shell, "status", "x", "--json")
-    finally:
-        os.kill(supervisor, signal.SIGCONT)
-    assert f"pid:     {pid}\nalive:   true\nstate:   unknown (" in told.result()
-    assert json.loads(known.result())["state"]["name"] == "unknown"
 
 
 @pytest.mark.slow
@@ -182,15 +115,6 @@ def test_a_supervisor_with_nothing_but_the_protocol_is_served_by_every_command(s
     Path(place.pid).unlink()
 
 
-def test_one_that_has_ended_gives_its_record(here: Here) -> None:
-    here.ended("x", code=3)
-    assert here("status", "x") == "session: x\nalive:   false\nstate:   dead (code 3)\n"
-    here.ended("x", code=None, reason="it was killed")
-    assert here("status", "x").endswith("state:   dead (code None: it was killed)\n")
-    found = json.loads(here("status", "x", "--json"))
-    assert found == {"format": 1, "id": "x", "code": None, "reason": "it was killed", "alive": False}
-
-
 def test_one_that_runs_says_what_it_does_asks_and_has_queued(here: Here) -> None:
     report = r"printf '\033]7501;state=%s\007' "
     place = here.stage.start("sh", "-c", f"{report}blocked:kind=permission:msg=cm0gLXJm; read a; {report}working; cat")
@@ -245,18 +169,6 @@ def test_explain_says_what_a_state_rests_on(here: Here, asks: Place) -> None:
     assert len(dialog) == 8 and all(line.startswith("  | ") and line[4:].strip() for line in dialog)
     code, out, err = here.run("send", "g", "next", "thing", "--enter")
     assert (code, out) == (3, "") and "permission" in err
-
-
-def test_a_program_that_is_not_known_has_no_table(here: Here) -> None:
-    place = here.stage.start("sh", "-c", r"printf '\033]0;its title\007'; exec cat", id="c")
-    with connected(place) as client:
-        until(lambda: client.explain()["title"])
-    lines = here("explain", "c").splitlines()
-    assert len(lines) == 6 and lines[2:5] == [
-        "agent:    none that is known",
-        "title:    its title",
-        "report:   (none)",
-    ]
 
 
 TABLE = """

@@ -3,7 +3,6 @@
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -59,30 +58,12 @@ def test_the_program_works_in_a_copy_and_its_changes_are_shown_and_brought_over(
     assert "was removed" in shell.run("diff", "w").stderr
 
 
-def test_its_commits_become_a_branch(shell: Shell, repository: Path) -> None:
-    commit = "git -c user.name=b -c user.email=b@c commit -qam 'its own' && echo left > left.txt"
-    workdir = start(shell, f"echo four >> a.txt; {commit}")
-    made = json.loads(shell("merge", "w", "--branch", "--json"))
-    log = git(repository, "log", "--format=%s", made["place"]).splitlines()
-    assert made["outcome"] == "branch" and log[1:] == ["its own", "first"]
-    assert git(repository, "show", f"{made['place']}:left.txt") == "left\n"
-    assert git(repository, "status", "--porcelain") == "" and workdir.exists()
-
-
 def test_a_conflict_changes_nothing(shell: Shell, repository: Path) -> None:
     start(shell, "echo theirs > a.txt; echo new > b.txt")
     (repository / "a.txt").write_text("mine\n")
     done = shell.run("merge", "w")
     assert done.returncode == 1 and "a.txt" in done.stderr
     assert (repository / "a.txt").read_text() == "mine\n" and not (repository / "b.txt").exists()
-
-
-def test_work_is_thrown_away_only_when_the_program_has_ended(shell: Shell, repository: Path) -> None:
-    workdir = start(shell, "echo new > b.txt")
-    assert "still runs" in shell.run("merge", "w", "--discard").stderr and workdir.exists()
-    shell("kill", "w")
-    shell("merge", "w", "--discard")
-    assert not workdir.exists() and not (repository / "b.txt").exists()
 
 
 def test_no_other_terminal_takes_the_id_by_which_the_work_is_found(shell: Shell, repository: Path) -> None:
@@ -103,18 +84,6 @@ def work(here: Here, tmp_path: Path) -> tuple[Path, Path]:
     root = Path(worktree.make("w", settings).root)
     here.ended("w", workdir=str(root))
     return tmp_path / "r", root
-
-
-def test_what_an_ended_program_has_changed_is_brought_over_and_its_worktree_removed(
-    here: Here, work: tuple[Path, Path]
-) -> None:
-    source, root = work
-    (root / "a.txt").write_text("two\n")
-    found = json.loads(here("merge", "w", "--json"))
-    assert found == {"outcome": "merged", "place": str(source.resolve()), "changed": ["a.txt"]}
-    assert (source / "a.txt").read_text() == "two\n" and not root.exists()
-    code, out, err = here.run("merge", "w")
-    assert (code, out) == (1, "") and "the worktree of w was removed" in err
 
 
 def test_commits_of_its_own_keep_the_worktree_until_they_are_brought_or_thrown_away(
@@ -139,41 +108,9 @@ def test_files_that_other_programs_obey_are_brought_only_when_asked(here: Here, 
     assert (source / "AGENTS.md").read_text() == "obey\n"
 
 
-def test_keeping_and_throwing_away_at_once_is_refused(here: Here, work: tuple[Path, Path]) -> None:
-    code, out, err = here.run("merge", "w", "--branch", "--discard")
-    assert (code, out) == (2, "") and "--branch keeps the work and --discard throws it away" in err
-
-
 def test_a_terminal_without_a_worktree_has_nothing_to_show(shell: Shell) -> None:
     shell("run", "--detach", "--id", "plain", "--", "sleep", "100")
     assert "no worktree of its own" in shell.run("diff", "plain").stderr
     done = shell.run("run", "--worktree", "--detach", "--", "sleep", "100")
     assert done.returncode == 1 and "not in a git repository" in done.stderr
     assert not os.path.exists(shell.directory.parent / "worktrees")
-
-
-def test_the_patch_is_shown_as_it_is_in_colours_or_as_a_list(
-    here: Here, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    settings = TerminalSettings()
-    settings.workdir = make(tmp_path / "r").top
-    root = Path(worktree.make("w", settings).root)
-    (root / "a.txt").write_text("two\n")
-    (root / "b.txt").write_bytes(b"\xff\x1b[31m\n")
-    here.ended("w", workdir=str(root))
-    patch = here("diff", "w")
-    assert "\n-one\n+two\n" in patch and patch.startswith("diff --git a/a.txt b/a.txt\n")
-    assert here("diff", "w", "--stat") == "M  a.txt\nA  b.txt\n"
-    found = json.loads(here("diff", "w", "--json", "--stat"))
-    assert [(each["kind"], each["path"], each["old_path"]) for each in found["changes"]] == [
-        ("modified", "a.txt", None),
-        ("added", "b.txt", None),
-    ]
-    assert found["patch"].startswith(patch[:40]) and "\x1b" not in here("diff", "w").partition("b.txt")[0]
-    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
-    monkeypatch.setenv("TERM", "xterm")
-    coloured = here("diff", "w").splitlines()
-    assert coloured[0].startswith("\x1b[1mdiff ") and coloured[0].endswith("\x1b[0m")
-    assert "\x1b[31m-one\x1b[0m" in coloured and "\x1b[32m+two\x1b[0m" in coloured
-    assert any(line.startswith("\x1b[36m@@") for line in coloured) and "\x1b[1m--- a/a.txt\x1b[0m" in coloured
-    assert not any("\x1b[31m\x1b" in line for line in coloured)

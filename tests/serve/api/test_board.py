@@ -99,14 +99,6 @@ async def test_what_needs_a_person_comes_first_the_most_urgent_before_the_others
     assert rows["waits"].now == rows["ended"].now == "", "what was known of another state is not shown"
 
 
-async def test_a_run_of_which_nothing_was_heard_is_starting() -> None:
-    async with board_of(order("a", 1, state="placed"), order("b", 2, state="placed")) as (made, computed):
-        made.whys = {"a": Why(state="placed"), "b": Why(state="placed", activity=RunActivity())}
-        made.wake()
-        await computed()
-        assert [(row.now, row.since) for row in made.rows.values()] == [("starting", None)] * 2
-
-
 async def test_a_section_shows_the_latest_and_says_how_many_more_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(board, "SHOWN", 2)
     entries = [order(f"{state}{n}", n, state=state) for n, state in enumerate(("running", "queued", "failed") * 3, 1)]

@@ -187,13 +187,3 @@ async def test_what_was_read_before_is_not_sent_again_and_long_answers_are_compr
     assert same.status_code == 304 and same.content == b"" and same.headers["cache-control"] == "no-store"
     other = await web.http.get("/api/v1/orders?state=done", headers={"if-none-match": plain.headers["etag"]})
     assert other.status_code == 200
-
-
-async def test_a_key_gives_the_same_order_and_is_refused_for_another(web: Web) -> None:
-    async def submit(**body: Any) -> Any:
-        given = {"task": "x", "agent": "null", **body}
-        return await web.http.post("/api/v1/orders", json=given, headers={"idempotency-key": "one"})
-
-    first, same, other = await submit(), await submit(), await submit(priority=9)
-    assert (first.status_code, same.status_code, other.status_code) == (201, 200, 409)
-    assert same.json()["id"] == first.json()["id"] and other.json()["code"] == "key_used"

@@ -77,21 +77,5 @@ async def test_pages_follow_each_other_in_both_directions_and_an_event_is_found_
     assert gone.end == "missing: these events are not kept any more"
 
 
-def test_what_is_deep_or_long_is_cut_to_what_a_page_shows() -> None:
-    long = "x" * (CUT + 1)
-    deep: Any = long
-    for _ in range(5):
-        deep = {"in": deep}
-    event = {"type": "tool_ended", "deep": deep, "many": [long] * 201, "flag": True}
-    (made,) = unpacked(1, 1, {"events": [event]})
-    assert len(made.event["many"]) == 200 and made.event["flag"] is True and "many.199" in made.cut
-    assert not [name for name in made.cut if name.startswith("deep")], "deeper than four levels nothing is looked at"
-    (plain,) = unpacked(1, 1, {"events": [{"type": "message", "text": "x"}]})
-    assert plain.event == {"type": "message", "text": "x"} and plain.cut == {}
-    (raw,) = unpacked(1, 1, {"events": [{"type": "message", "raw": "x"}]})
-    assert raw.event == {"type": "message"}
-    assert unpacked(1, 1, {}) == [] and unpacked(1, 1, {"end": "done"})[0].end == "done: "
-
-
 def test_pieces_of_a_text_are_joined_or_left_out_as_they_were() -> None:
     hold("serve", {"serve pages": (orders, "")})

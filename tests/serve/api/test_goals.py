@@ -64,17 +64,6 @@ async def test_a_plan_is_checked_without_a_trace_and_begun_once(there: Bus, repo
     assert name == made.id and await orders.begin_goal(asking(there, free)) == orders.BegunGoal(id=name, new=False)
 
 
-async def test_goals_are_listed_and_one_is_shown_with_its_plan_and_report(there: Bus, repository: Path) -> None:
-    assert await orders.list_goals(asking(there)) == []
-    name = await begun(there, repository)
-    (line,) = await orders.list_goals(asking(there))
-    assert (line.id, line.by, line.orders) == (name, "ana (phone)", 1)
-    shown = await orders.show_goal(asking(there, goal=name))
-    assert shown.line == line and [[order.id for order in wave.orders] for wave in shown.waves] == [["one"]]
-    assert 'id = "one"' in (await orders.plan_of_goal(asking(there, goal=name))).text
-    assert (await orders.report_goal(asking(there, goal=name))).text.startswith("# g\n")
-
-
 async def test_what_changes_a_goal_is_left_for_who_has_its_repository(there: Bus, repository: Path) -> None:
     name = await begun(there, repository)
     await store.happen(there, name, lambda found: [StepDropped(at=1, step="one", why="x")])

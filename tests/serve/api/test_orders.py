@@ -1,19 +1,15 @@
 """Orders over HTTP: submitted, steered, asked about and answered, and what can be chosen for a new one."""
 
 import asyncio
-import os
 from pathlib import Path
 
 import msgspec
-import pytest
 
-from tests.fleet.conftest import Start, give, spec, until_offers, until_state
+from tests.fleet.conftest import Start, give, spec, until_state
 from tests.fleet.repositories import edits, git, work
 from tests.serve.conftest import WAIT, Web, until_listed
 from treadle.fleet import client
 from treadle.fleet.engine.bus import Bus
-from treadle.serve.api import orders
-from treadle.serve.api.orders import RepositoryChoices, repository_at
 from treadle.settings import trust
 from treadle.wire.fleet.records import AnswerRecord
 
@@ -144,17 +140,6 @@ async def test_a_field_that_an_order_does_not_have_is_refused_with_its_place(web
     assert await bus.keys("spec.*") == []
 
 
-async def test_an_order_is_shown_before_the_scheduler_has_seen_it_and_one_for_a_try_is_made(web: Web, bus: Bus) -> None:
-    (name,) = await give(bus, spec(project="p"))
-    shown = await web.get(f"/orders/{name}")
-    assert (shown["order"]["state"], shown["order"]["title"], shown["order"]["project"]) == ("queued", "do it", "p")
-    assert shown["receipt"] is None and shown["why"]["waits"]["kind"] in ("scheduler", "order")
-    assert await web.get(f"/orders/{name}/messages") == shown["messages"] == []
-    made = await web.post("/demo", status=201)
-    stored = await client.get_spec(bus, made["id"])
-    assert made["new"] and "(test)" in stored.by and stored.root
-
-
 async def test_a_question_is_answered_once_and_the_second_is_told_who_was_first(
     web: Web, bus: Bus, start_node: Start, repository: Path, tmp_path: Path
 ) -> None:
@@ -198,42 +183,6 @@ async def test_an_answer_can_be_withdrawn_until_the_runner_has_it(
     assert taken.status_code == 409 and "taken by the runner" in taken.json()["detail"]
 
 
-async def test_a_message_is_queued_changed_and_taken_back_until_it_is_delivered(web: Web, bus: Bus) -> None:
-    (name,) = await give(bus, spec())  # no one runs it, so that nothing is delivered
-    said = await web.post(f"/orders/{name}/messages", {"text": "be quick"}, status=201)
-    number = said["key"].rpartition(".")[2]
-    await web.http.put(f"/api/v1/orders/{name}/messages/{number}", json={"text": "be careful"})
-    (message,) = await web.get(f"/orders/{name}/messages")
-    assert (message["text"], message["state"], message["key"]) == ("be careful", "queued", said["key"])
-    assert "(test)" in message["by"] and not message.get("when")
-    await web.post(f"/orders/{name}/messages", {"text": "stop", "when": "now"}, status=201)
-    assert (await web.get(f"/orders/{name}/messages"))[1]["when"] == "now"
-    await web.http.put(f"/api/v1/orders/{name}/messages/{number}", json={"text": ""})
-    assert (await web.get(f"/orders/{name}/messages"))[0]["state"] == "taken back"
-    gone = await web.http.put(f"/api/v1/orders/{name}/messages/{number}", json={"text": "x"})
-    assert gone.status_code == 409
-
-
-async def test_agents_are_those_of_the_nodes_and_places_those_of_earlier_orders(
-    web: Web, bus: Bus, start_node: Start
-) -> None:
-    await start_node("n1", labels=("gpu",))
-    await start_node("n2", agents=("null",))
-    await until_offers(bus, "n1")
-    await until_offers(bus, "n2")
-    for root in ("/src/shop", "/src/loom"):
-        (name,) = await give(bus, spec(root=root, project="cloth"))
-        await client.wait(bus, name, 60)
-    found = await web.get("/choices")
-    agents = {each["name"]: each["nodes"] for each in found["agents"]}
-    assert agents["native"] == ["n1"] and agents["null"] == ["n2"]
-    assert len({model for each in found["agents"] for model in each["models"]}) == sum(
-        len(each["models"]) for each in found["agents"]
-    )
-    assert set(found["places"]) == {"/src/shop", "/src/loom"}
-    assert found["projects"] == ["cloth"] and found["labels"] == ["gpu"]
-
-
 async def test_a_repository_has_branches_and_what_its_file_says_once_it_is_trusted(web: Web, repository: Path) -> None:
     git(repository, "branch", "later")
     (repository / ".treadle").mkdir()
@@ -249,25 +198,3 @@ async def test_a_repository_has_branches_and_what_its_file_says_once_it_is_trust
     found = await web.get("/repository", params={"root": str(repository)})
     assert found["project"] == {"agent": "claude", "verify": "make test"} and found["ignored"] == []
     assert found["templates"] == {"fix": {"agent": "claude", "verify": "make test", "attempts": 2}}
-
-
-def test_the_branch_that_is_checked_out_comes_first_and_a_bare_repository_has_no_file(
-    repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name in ("zeta", "alpha"):
-        git(repository, "branch", name)
-    git(repository, "checkout", "-q", "zeta")
-    monkeypatch.setenv("HOME", str(repository.parent))
-    found = repository_at(f"~/{repository.name}")
-    assert (found.head, found.branches, found.top) == ("zeta", ("zeta", "alpha", "main"), str(repository))
-    git(repository, "checkout", "-q", "--detach")
-    assert repository_at(str(repository)).head == ""
-    monkeypatch.setattr(orders, "SHOWN", 2)
-    assert len(repository_at(str(repository)).branches) == 2
-    bare = tmp_path / "bare.git"
-    git(tmp_path, "clone", "-q", "--bare", str(repository), str(bare))
-    found = repository_at(str(bare))
-    assert found.branches and (found.project, found.templates, found.ignored) == ({}, {}, ())
-    (tmp_path / "file").write_text("")
-    for nothing in (str(tmp_path / "file"), str(tmp_path / "none"), os.sep):
-        assert repository_at(nothing) == RepositoryChoices()

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.fleet.conftest import Start, give, spec
+from tests.fleet.conftest import Start, give
 from tests.fleet.repositories import work
 from tests.serve.conftest import WAIT, Follow, StartWeb, Web
 from tests.terminal.conftest import stage
@@ -105,32 +105,6 @@ async def test_a_screen_is_sent_whole_once_and_then_the_rows_that_changed(
     assert (await tab.until(lambda message: message["t"] == "screen:nobody"))["error"]["code"] == "not_found"
 
 
-async def test_colours_and_wide_letters_are_told_as_runs(stage: Stage, serving: StartWeb, follow: Follow) -> None:
-    web = await serving(terminals=str(stage.directory))
-    code = "import time; print('\\033[31mred\\033[0m \\033[1;7mloud\\033[0m 中文', flush=True); time.sleep(600)"
-    place = await asyncio.to_thread(stage.python, code)
-    tab = await follow(web)
-    await tab.sub(f"screen:{place.id}", level="wall")
-    shown = await tab.until(lambda message: "loud" in str(message.get("rows")))
-    red, _, loud, wide = shown["rows"]["0"]
-    assert red == ["red", "#cd3131", "", 0] and loud == ["loud", "", "", 17] and wide == [" 中文", "", "", 0]
-
-
-async def test_a_program_that_writes_without_end_holds_up_nobody(
-    stage: Stage, serving: StartWeb, follow: Follow
-) -> None:
-    web = await serving(terminals=str(stage.directory))
-    code = "import sys\nwhile True: sys.stdout.write('y' * 60 + '\\n')"
-    place = await asyncio.to_thread(stage.python, code)
-    tab = await follow(web)
-    await tab.sub(f"screen:{place.id}", level="focus")
-    await tab.until(lambda message: "yyyy" in str(message.get("rows")))
-    await tab.do(do="ping", n=1)
-    await tab.until(lambda message: message["t"] == "pong")
-    assert (await web.http.get("/healthz")).status_code == 200
-    await web.post(f"/terminals/{place.id}/stop")
-
-
 ASKS = r"echo may I?; printf '\033]7501;state=blocked:kind=permission\033\\'; exec cat"
 
 
@@ -175,12 +149,6 @@ async def test_the_terminal_of_an_order_is_seen_typed_into_and_has_a_shell_besid
     await screen_with(web, opened["terminal"], "42")
     await client.cancel(bus, order.id)
     assert (await client.wait(bus, order.id, 60)).state == "cancelled"
-
-
-async def test_an_order_that_was_on_no_node_has_no_terminal(web: Web, bus: Bus) -> None:
-    (name,) = await give(bus, spec())
-    response = await web.http.get(f"/api/v1/terminals/fleet-{name}/screen")
-    assert response.status_code == 404 and "on no node" in response.json()["detail"]
 
 
 async def shared(web: Web, name: str, **body: Any) -> tuple[str, dict[str, Any]]:

@@ -17,14 +17,14 @@ from tests.fleet.repositories import edits, work
 from tests.serve.conftest import WAIT, StartWeb, Web
 from tests.serve.notify.test_push import browser, read_by
 from tests.serve.receiver import receiving
-from treadle.errors import ConfigError, LocalError
+from treadle.errors import ConfigError
 from treadle.fleet import client
 from treadle.fleet.engine import places
 from treadle.fleet.engine.bus import Bus, Entry
 from treadle.fleet.find.order_rows import OrderRow
 from treadle.fleet.orders import encode
 from treadle.serve.notify import notices
-from treadle.serve.notify.notices import TEXT_MAX, Notice, Notices, parse
+from treadle.serve.notify.notices import Notice, Notices, parse
 from treadle.serve.site import Site
 from treadle.serve.tokens import Tokens
 from treadle.wire.fleet.records import AnswerRecord, AskRecord, Note
@@ -38,10 +38,9 @@ async def test_a_question_is_told_once_everywhere_and_answered_from_its_link(
     tell = tmp_path / "tell"
     tell.write_text(f'#!/bin/sh\necho "$1" >> {log}\n')
     tell.chmod(0o755)
-    async with receiving() as hook, receiving() as telegram:
+    async with receiving() as hook:
         hook.refusals = 1  # the first try fails, and is made again
-        telegram.reply = b'{"ok": true, "result": {"message_id": 7}}'
-        targets = (f"{hook.url}/hook", f"telegram:{telegram.url}/botT#42", f"command:{tell}")
+        targets = (f"{hook.url}/hook", f"command:{tell}")
         web = await serving(terminals=str(tmp_path), notify=targets)
         await web.until_up()
         await start_node()
@@ -54,10 +53,6 @@ async def test_a_question_is_told_once_everywhere_and_answered_from_its_link(
         assert heard.headers["x-treadle-signature"] == f"sha256={signature}"
         assert told["ask"]["command"] == "install /dev/null asked.txt"
         await _answer_from(told["links"]["allow"], bus, order.id)
-        # Where it can be, the message says that someone has answered, and its buttons are gone.
-        changed = await telegram.until(lambda each: each.path == "/botT/editMessageText")
-        edited = msgspec.json.decode(changed.body)
-        assert edited["message_id"] == 7 and "answered: allow" in edited["text"] and "reply_markup" not in edited
         assert (await client.wait(bus, order.id, 90)).state == "done"
         await hook.until(lambda each: b'"finished"' in each.body)
         assert len([each for each in hook.heard if b'"asked"' in each.body]) == 1
@@ -177,10 +172,11 @@ async def test_each_cause_is_told_once_while_it_is_news(monkeypatch: pytest.Monk
 
 async def test_a_notice_that_was_sent_is_taken_back_by_an_answer_that_stands_or_a_train_that_goes_on() -> None:
     now = time.time()
-    async with receiving() as chat:
-        chat.reply = b'{"ok": true, "result": {"message_id": 7}}'
+    async with receiving() as service:
         site = Site("https://fleet.example", "", Tokens())
-        told = Notices(site, (f"telegram:{chat.url}/botT#42",))
+        key, subscription = browser(f"{service.url}/send")
+        site.tokens.set_push(site.tokens.make("phone", "all")[0].id, subscription)
+        told, count = Notices(site, ()), 0
 
         def answer(**fields: Any) -> Entry:
             return Entry("answer.a.1", encode(AnswerRecord(decision="deny", by="Ana", **fields)), 2)
@@ -189,23 +185,27 @@ async def test_a_notice_that_was_sent_is_taken_back_by_an_answer_that_stands_or_
             paused = Note(at=at, by=by, what="red") if by else None
             return Entry("train.t", encode(TrainRecord(repository="r", branch="main", tip="t", paused=paused)), 3)
 
+        async def next_message() -> Any:
+            nonlocal count
+            count += 1
+            heard = await service.until(lambda _: True, count=count)
+            return msgspec.json.decode(read_by(key, subscription, heard.body))
+
         told.on_state([answer(), ask("a", now + 60)], [])
-        await chat.until(lambda each: each.path == "/botT/sendMessage")
+        assert (await next_message())["tag"] == "a.1"
         told.on_state([answer(withdrawn=1.0)], [])
         told.on_state([answer()], [])
-        changed = await chat.until(lambda each: each.path == "/botT/editMessageText")
-        assert b"Ana answered: deny" in changed.body
+        over = await next_message()
+        assert over["over"] and over["body"] == "Ana answered: deny"
         told.on_state([answer()], [])
         told.on_state([train("train", now - notices.NEWS_SECONDS - 1), train("ana")], [])
         told.on_state([train("train")], [])
-        stopped = await chat.until(lambda each: b"stands still" in each.body)
-        assert b"0 wait: red" in stopped.body
+        stopped = await next_message()
+        assert "stands still" in stopped["title"] and stopped["body"] == "0 wait: red"
         told.on_state([train("train"), train("")], [])
-        await chat.until(lambda each: b"the train of main goes on" in each.body)
+        assert (await next_message())["body"] == "the train of main goes on"
         told.on_state([train("train")], [])
-        await chat.until(lambda each: b"stands still" in each.body and each.path == "/botT/sendMessage", count=2)
-        assert [each.path for each in chat.heard].count("/botT/sendMessage") == 3
-        assert [each.path for each in chat.heard].count("/botT/editMessageText") == 2
+        assert "stands still" in (await next_message())["title"] and len(service.heard) == 5
         await site.close()
 
 
@@ -255,47 +255,6 @@ ASKED = Notice(
 )
 
 
-async def test_ntfy_has_a_title_words_and_two_buttons() -> None:
-    async with receiving() as place:
-        await parse(f"ntfy:{place.url}/topic")(ASKED, b"k")
-        (heard,) = place.heard
-        assert heard.path == "/topic" and heard.body.decode() == ASKED.words
-        assert heard.headers["title"] == ASKED.title and heard.headers["click"] == ASKED.url
-        for decision, link in ASKED.links.items():
-            assert f"view, {decision.capitalize()}, {link}, clear=true" in heard.headers["actions"]
-
-
-async def test_slack_shows_plain_text_that_mentions_nobody_and_links_that_are_ours() -> None:
-    async with receiving() as place:
-        await parse(f"slack:{place.url}/services/x")(ASKED, b"k")
-        sent = msgspec.json.decode(place.heard[0].body)
-        assert sent["text"] == "mend &lt;!channel&gt; &amp; more"
-        assert all(block["text"]["type"] == "plain_text" for block in sent["blocks"] if "text" in block)
-        (actions,) = [block for block in sent["blocks"] if block["type"] == "actions"]
-        assert [each["url"] for each in actions["elements"]] == list(ASKED.links.values())
-
-
-async def test_telegram_has_buttons_and_can_be_changed_afterwards() -> None:
-    async with receiving() as place:
-        place.reply = b'{"ok": true, "result": {"message_id": 12}}'
-        take_back = await parse(f"telegram:{place.url}/botSECRET#-100")(ASKED, b"k")
-        sent = msgspec.json.decode(place.heard[0].body)
-        assert place.heard[0].path == "/botSECRET/sendMessage" and sent["chat_id"] == "-100"
-        assert [each["url"] for each in sent["reply_markup"]["inline_keyboard"][0]] == list(ASKED.links.values())
-        assert "parse_mode" not in sent, "the words are no markup"
-        assert take_back is not None
-        await take_back("Ana answered: deny")
-        changed = msgspec.json.decode(place.heard[1].body)
-        assert changed["message_id"] == 12 and changed["text"].endswith("Ana answered: deny")
-
-
-async def test_what_is_too_long_is_cut_and_says_so() -> None:
-    long = msgspec.structs.replace(ASKED, words="x" * 100_000)
-    async with receiving() as place:
-        await parse(f"ntfy:{place.url}/topic")(long, b"k")
-        assert len(place.heard[0].body) < TEXT_MAX + 100 and "the link shows all of it" in place.heard[0].body.decode()
-
-
 async def test_a_command_that_fails_is_an_error_so_that_it_is_tried_again() -> None:
     await parse("command:test 'mend <!channel> & more: native asks: rm -r build <http://evil.example|click>' =")(
         ASKED, b"k"
@@ -306,45 +265,20 @@ async def test_a_command_that_fails_is_an_error_so_that_it_is_tried_again() -> N
 
 def test_only_a_place_that_can_be_told_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOOK", "https://x.example/secret")
-    for target in ("https://x.example/y", "ntfy:https://n.example/t", "command:notify-send", "http://127.0.0.1:1/x"):
+    for target in ("https://x.example/y", "command:notify-send", "http://127.0.0.1:1/x"):
         assert callable(parse(target))
-    assert callable(parse("env:HOOK")) and callable(parse("telegram:https://t.example/botX#1"))
+    assert callable(parse("env:HOOK"))
     wrong = (
         "http://plain.example",
-        "ntfy:http://plain.example",
         "ftp://x",
         "",
         "command:",
         "env:NO_SUCH",
-        "telegram:https://x/b",
+        "telegram:https://x/b#1",
     )
     for target in wrong:
         with pytest.raises(ConfigError):
             parse(target)
     with pytest.raises(ConfigError) as told:
-        parse("slack:http://hooks.example/SECRET")
+        parse("http://hooks.example/SECRET")
     assert "SECRET" not in str(told.value)
-
-
-async def test_a_webhook_gets_the_whole_notice_signed_with_the_key() -> None:
-    async with receiving() as place:
-        for target in (f"{place.url}/hook", place.url.replace("127.0.0.1", "localhost") + "/hook"):
-            assert await parse(target)(ASKED, b"k") is None
-        heard = place.heard[0]
-        assert (heard.path, heard.headers["content-type"]) == ("/hook", "application/json")
-        assert heard.headers["x-treadle-signature"] == f"sha256={hmac.new(b'k', heard.body, 'sha256').hexdigest()}"
-        assert msgspec.json.decode(heard.body, type=Notice) == ASKED
-        place.status = "500 Broken"
-        with pytest.raises(LocalError, match="127.0.0.1 answered 500$"):
-            await parse(f"{place.url}/hook")(ASKED, b"k")
-
-
-def test_a_target_from_the_environment_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ONE", "env:TWO")
-    monkeypatch.setenv("TWO", "https://x.example")
-    with pytest.raises(ConfigError, match="the environment has no ONE"):
-        parse("env:ONE")
-    with pytest.raises(ConfigError, match="needs the chat"):
-        parse("telegram:https://x/b")
-    with pytest.raises(ConfigError, match=r"the kind 'ftp' is not a target .*command:PROGRAM or env:NAME"):
-        parse("ftp://x")

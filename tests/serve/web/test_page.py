@@ -13,7 +13,7 @@ from tests.fleet.repositories import edits, git, work
 from tests.landing.test_conductor import driving
 from tests.serve.web.conftest import WAIT, Open, StartWeb, Web, click_twice, press_until
 from treadle.fleet import client
-from treadle.fleet.engine import places, server
+from treadle.fleet.engine import places
 from treadle.fleet.engine.bus import Bus
 from treadle.settings import trust
 
@@ -85,19 +85,6 @@ async def test_an_order_is_given_watched_and_cancelled(web: Web, start_node: Sta
     await expect(page.locator(".part.done .row")).to_contain_text("cancelled")
 
 
-async def test_an_order_is_handed_over_to_another_agent(web: Web, bus: Bus, start_node: Start, open_page: Open) -> None:
-    await start_node()
-    (order,) = await give(bus, spec(SLOW))
-    page = await open_page(web, f"order/{order}")
-    await expect(page.locator(".order-head .badge")).to_contain_text("working")
-    page.once("dialog", lambda dialog: dialog.accept())
-    await page.get_by_label("Hand over to").focus()
-    await expect(page.get_by_label("Hand over to").locator("option[value=native]")).to_have_count(1)
-    await page.get_by_label("Hand over to").select_option("native")
-    await expect(page.locator(".order-head p.small").first).to_contain_text("native")
-    assert (await client.get_order(bus, order)).handed[0].to == "native"
-
-
 async def pick(page: Page, field: str, option: str) -> None:
     await page.get_by_role("combobox", name=field, exact=True).select_option(option)
 
@@ -142,23 +129,6 @@ async def test_an_order_is_put_together_from_what_nodes_earlier_orders_and_the_r
     assert (given.priority, given.limits.tokens, given.after, given.if_failed) == (7, 5000, (before.id,), "run")
     assert given.not_before > 4e9
     await client.cancel(bus, before.id, by="test")
-
-
-async def test_somebody_new_is_given_a_code_for_a_node_and_a_demo_to_run(
-    web: Web, bus: Bus, start_node: Start, open_page: Open
-) -> None:
-    page = await open_page(web)
-    await expect(page.get_by_role("heading", name="No node is up")).to_be_visible()
-    await page.get_by_label("Name of the node").fill("attic")
-    await page.get_by_role("button", name="Make a code to join").click()
-    await expect(page.locator(".copyable").nth(1)).to_contain_text("treadle fleet join ")
-    await start_node()
-    await expect(page.get_by_role("heading", name="No orders yet")).to_be_visible()
-    await page.get_by_role("button", name="Run the demo order").click()
-    await page.locator(".question .allow:enabled").click()
-    name = page.url.rpartition("/")[2]
-    assert (await client.wait(bus, name, 90)).state == "done"
-    await expect(page.locator(".order-head .badge")).to_contain_text("done")
 
 
 async def test_the_oldest_question_is_open_and_answered_with_one_key(
@@ -303,39 +273,6 @@ async def test_after_a_restart_of_the_server_the_page_is_live_again_by_itself(
     await expect(page.get_by_label("Message to the agent")).to_have_value("stay")
 
 
-async def test_an_order_is_shown_as_soon_as_its_fleet_can_be_asked(
-    fleet: places.Fleet, bus: Bus, serving: StartWeb, open_page: Open, tmp_path: Path
-) -> None:
-    (name,) = await give(bus, spec())
-    server.stop()
-    page = await open_page(await serving(terminals=str(tmp_path)), f"order/{name}")
-    await expect(page.locator(".order-head")).to_contain_text("there is no fleet to ask")
-    server.start(fleet)
-    await expect(page.get_by_label("Message to the agent")).to_be_visible()
-    await expect(page.locator(".order-head h1")).to_have_text("do it")
-
-
-async def test_questions_are_answered_one_after_the_other_with_a_key_each(
-    web: Web, bus: Bus, start_node: Start, repository: Path, tmp_path: Path, open_page: Open
-) -> None:
-    await start_node(slots=4)
-    model = edits(tmp_path, "x", "a.txt", "two", "install /dev/null asked.txt")
-    orders = [work(repository, model) for _ in range(3)]
-    await give(bus, *orders)
-    for order in orders:
-        await until_state(bus, order.id, "asking")
-    page = await open_page(web)
-    await expect(page.locator(".part.needs .row")).to_have_count(len(orders))
-
-    async def over() -> bool:
-        return all([(await client.get_order(bus, order.id)).ended for order in orders])
-
-    await press_until(page, "y", over)  # the next one is opened by itself
-    for order in orders:
-        receipt = await client.get_receipt(bus, order.id)
-        assert receipt is not None and [each["decision"] for each in receipt.approvals] == ["allow"]
-
-
 async def test_everything_is_reached_with_the_keyboard_alone(web: Web, bus: Bus, open_page: Open) -> None:
     first, second = await give(bus, spec(), spec())
     page = await open_page(web)
@@ -367,27 +304,6 @@ async def test_everything_is_reached_with_the_keyboard_alone(web: Web, bus: Bus,
     assert {first, second}
 
 
-async def test_orders_are_filtered_in_the_address_and_acted_on_by_who_may(web: Web, bus: Bus, open_page: Open) -> None:
-    await give(bus, *[spec(project="p" if number < 3 else "q") for number in range(8)])
-    watching = await open_page(web, "orders?project=p", right="watch")
-    await watching.locator(".cells:not(.head) .title").nth(0).click()
-    await expect(watching.get_by_role("heading", name="do it")).to_be_visible()
-    await expect(watching.get_by_role("button", name="Cancel")).to_have_count(0)
-    await expect(watching.get_by_label("Message to the agent")).to_have_count(0)
-    page = await open_page(web, "orders?project=p")
-    cells = page.locator(".cells:not(.head)")
-    await expect(cells).to_have_count(3)
-    await expect(page.get_by_text("3 orders")).to_be_visible()
-    await page.get_by_role("button", name="project: p ✕").click()
-    await expect(cells).to_have_count(8)
-    assert "project" not in page.url
-    for place in (0, 1):
-        await cells.nth(place).locator("input").check()
-    await page.get_by_role("button", name="Mark as seen").click()
-    await expect(page.get_by_role("heading", name="Mark as seen these 2 orders?")).to_be_visible()
-    await page.get_by_role("button", name="Leave it").click()
-
-
 HOSTILE = (
     "<img src=x onerror=alert(1)>",
     "<script>alert(2)</script>",
@@ -399,45 +315,6 @@ HOSTILE = (
     "{{constructor.constructor('alert(4)')()}}",
     "https://good.example@evil.example/<b>",
 )
-
-
-async def test_the_board_is_grouped_by_project_filtered_and_says_once_that_prices_are_unknown(
-    web: Web, bus: Bus, start_node: Start, repository: Path, tmp_path: Path, open_page: Open
-) -> None:
-    await start_node()
-    used = work(repository, edits(tmp_path, "x", "a.txt", "two"), project="loom", title="Weave")
-    other = work(repository, edits(tmp_path, "y", "a.txt", "three"), project="loom", title="Spin")
-    await give(bus, used, other)
-    for each in (used, other):
-        await client.wait(bus, each.id, 90)
-    waiting = [("Dye", "shop"), ("Sell", "shop"), ("Write", "docs")]
-    await give(bus, *(spec(title=title, project=project, labels=("none",)) for title, project in waiting))
-    page = await open_page(web)
-    part = page.locator(".part.waiting")
-    await expect(part.locator(".row")).to_have_count(3)
-    await expect(part.locator(".group")).to_have_count(2)
-    assert sorted(await part.locator(".group").all_inner_texts()) == ["docs 1", "shop 2"]
-    await expect(page.get_by_text("Price unknown: 2 of these orders")).to_be_visible()
-    await expect(page.locator(".row", has_text="price unknown")).to_have_count(0)
-    await page.get_by_label("Filter the board").fill("shop dy")
-    await expect(part.locator(".row")).to_have_count(1)
-    await expect(part.locator("h2")).to_contain_text("1 of 3")
-    await expect(page.locator(".part.needs")).to_contain_text("None fits the filter.")
-    await page.get_by_label("Filter the board").fill("")
-    await expect(part.locator(".row")).to_have_count(3)
-    await expect(part.locator(".age").first).to_have_text(re.compile(r"^for \d+[smh]$"))
-    await page.get_by_label("Filter the board").fill("project:docs")
-    await expect(part.locator(".row")).to_have_text(re.compile("Write"))
-    await page.get_by_label("Filter the board").fill("title:docs")
-    await expect(part.locator(".row")).to_have_count(0)
-    await page.get_by_label("Filter the board").fill("")
-    await pick(page, "Group the board", "By goal")
-    await expect(part.locator(".group")).to_have_count(0)  # there is no goal, so there is one group
-    await pick(page, "Group the board", "Not grouped")
-    await expect(part.locator(".group")).to_have_count(0)
-    await page.reload()
-    await expect(part.locator(".row")).to_have_count(3)
-    await expect(part.locator(".group")).to_have_count(0)
 
 
 async def test_what_an_agent_says_can_only_be_read_and_widens_nothing(web: Web, bus: Bus, open_page: Open) -> None:

@@ -2,19 +2,13 @@
 
 import asyncio
 import re
-from pathlib import Path
 
-import msgspec
 import pytest
 from playwright.async_api import expect
 
-from tests.fleet.conftest import Start, give, until_state
-from tests.fleet.repositories import work
-from tests.serve.web.conftest import Open, StartWeb, Web
+from tests.serve.web.conftest import Open, StartWeb
 from tests.terminal.conftest import stage
 from tests.terminal.support import Stage
-from treadle.fleet import client
-from treadle.fleet.engine.bus import Bus
 
 pytestmark = pytest.mark.slow
 
@@ -89,26 +83,3 @@ async def test_on_a_phone_a_field_sends_lines_and_a_row_of_keys_the_rest(
     assert shown is not None and shown["width"] <= 390
     await page.get_by_role("button", name="Ctrl-C").click()
     await expect(page.locator(".terminal [role=status]")).to_contain_text("ended")
-
-
-async def test_an_order_has_its_terminal_and_a_shell_in_its_worktree(
-    web: Web, bus: Bus, start_node: Start, repository: Path, open_page: Open
-) -> None:
-    await start_node()
-    order = msgspec.structs.replace(work(repository, "any"), agent="acp:cat", terminal=True, task="hello loom")
-    await give(bus, order)
-    await until_state(bus, order.id, "running")
-    page = await open_page(web, f"order/{order.id}")
-    await page.get_by_role("link", name="Terminal", exact=True).click()
-    canvas = page.locator(".terminal canvas")
-    await expect(canvas).to_have_attribute("aria-label", re.compile("hello loom"))
-    await page.locator(".keyboard").focus()
-    await page.keyboard.type("typed here\n")
-    await expect(canvas).to_have_attribute("aria-label", re.compile("typed here"))
-    await page.get_by_role("button", name="Open a shell in its worktree").click()
-    await expect(page.get_by_role("heading", name="shell in its worktree")).to_be_visible()
-    await page.locator(".keyboard").focus()
-    await page.keyboard.type("echo $((40 + 2))\n")
-    await expect(canvas).to_have_attribute("aria-label", re.compile("42"))
-    await client.cancel(bus, order.id)
-    assert (await client.wait(bus, order.id, 60)).state == "cancelled"

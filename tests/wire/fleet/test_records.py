@@ -15,7 +15,6 @@ from treadle.wire.fleet.records import (
     Order,
     OrderReceipt,
     TakenRecord,
-    Used,
     WorkRecord,
 )
 from treadle.wire.fleet.states import (
@@ -32,12 +31,6 @@ from treadle.wire.fleet.states import (
 )
 
 
-def test_an_unknown_cost_stays_unknown_until_one_is_known() -> None:
-    assert Used(input_tokens=1).plus(Used(output_tokens=2)).usd is None
-    both = Used(input_tokens=1, usd=0.5).plus(Used(output_tokens=2, cache_read_tokens=3, cache_write_tokens=4, calls=1))
-    assert both.usd == 0.5 and both.tokens == 10 and both.calls == 1
-
-
 def test_who_turned_an_order_down_and_whether_it_is_parked_or_over_is_seen_in_its_attempts() -> None:
     outcomes = ("lost", "handed_back", "parked", "not_here", "failed", "")
     attempts = tuple(Attempt(number=n, node=f"n{n}", placed=0.0, outcome=o, why=o) for n, o in enumerate(outcomes))
@@ -51,10 +44,6 @@ def test_a_seal_covers_everything_but_itself() -> None:
     sealed = OrderReceipt(order="a", outcome="done", ended=1.0).sealed()
     assert sealed.sealed() == sealed and len(sealed.sha256) == 64
     assert OrderReceipt(order="a", outcome="failed", ended=1.0).sealed().sha256 != sealed.sha256
-
-
-def test_costs_that_are_both_known_are_added() -> None:
-    assert Used(usd=0.5).plus(Used(usd=0.25)).usd == 0.75 and Used().plus(Used(usd=0.25)).usd == 0.25
 
 
 def test_an_attempt_is_placed_then_started_and_then_what_it_ended_as() -> None:

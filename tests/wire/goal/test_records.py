@@ -43,19 +43,3 @@ def test_each_happening_is_stored_under_a_name_of_its_own() -> None:
         assert msgspec.json.decode(msgspec.json.encode(event), type=records.AnyGoalEvent) == event  # type: ignore[arg-type]
     with pytest.raises(msgspec.ValidationError):
         msgspec.json.decode(b'{"event": "vanished", "at": 1.0}', type=records.AnyGoalEvent)  # type: ignore[arg-type]
-
-
-def test_a_record_says_what_holds_where_nothing_else_was_stored() -> None:
-    read = msgspec.json.decode(
-        b'{"id": "g", "steps": {"o1": {}, "o2": {"orders": ["a", "b"]}}}', type=records.GoalRecord
-    )
-    assert read.state == "running" and read.round == 1 and read.steps["o1"] == records.GoalStep()
-    assert (read.steps["o1"].order, read.steps["o2"].order) == ("", "b"), "the latest one"
-    assert msgspec.json.decode(msgspec.json.encode(read), type=records.GoalRecord) == read
-
-
-def test_a_step_begins_anew_and_counts_unless_something_else_is_stored() -> None:
-    step, request = records.GoalStep(), records.GoalRequest(goal="g", do="pause", by="ana", at=1.0)
-    assert step.fresh and not step.unable and not request.now and not request.no_budget
-    placed = records.StepPlaced(at=1.0, step="o1", order="g-o1")
-    assert placed.fresh and placed.counts and not records.StepEnded(at=1.0, step="o1", ok=False).unable

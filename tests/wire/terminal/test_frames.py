@@ -20,27 +20,6 @@ from treadle.wire.terminal.frames import (
 )
 
 
-def test_times_that_do_not_fit_are_the_longest_that_do() -> None:
-    reply = StatusReply.of(1, 2**32, False, terminal.DEAD, 2**50)
-    assert (reply.idle_ms, reply.state_ms, reply.alive, reply.state_name) == (2**32 - 1, 2**32 - 1, 0, "dead")
-
-
-def test_we_never_send_more_than_one_mebibyte() -> None:
-    with pytest.raises(LocalProtocolError):
-        encode(ProgramOutput(bytes(1024 * 1024 + 1)))
-
-
-def test_a_grace_that_does_not_fit_is_the_longest_that_does() -> None:
-    assert terminal.Stop.within(1.5) == terminal.Stop(1500)
-    assert terminal.Stop.within(1e12) == terminal.Stop(2**32 - 1)
-
-
-def test_messages_are_equal_when_they_say_the_same() -> None:
-    assert len({Input(b"a"), Input(b"a"), ProgramOutput(b"a")}) == 2
-    assert repr(Resize(80, 24)) == "Resize(80, 24)"
-    assert StateFrame(b'{"name": "idle"}').body == {"name": "idle"}
-
-
 @pytest.mark.parametrize(
     ("message", "data"),
     [
@@ -110,14 +89,6 @@ def test_a_payload_that_is_too_short_or_too_long_is_named(
     with pytest.raises(RemoteProtocolError, match=words):
         kind.read(payload)
     assert terminal.SubmitPrompt.read(bytes(5)) == terminal.SubmitPrompt(0, 0, b"")
-
-
-def test_exactly_a_mebibyte_may_be_sent_and_a_message_is_another_when_it_says_something_else() -> None:
-    assert len(encode(ProgramOutput(bytes(1024 * 1024)))) == 1024 * 1024 + 5
-    assert Input(b"a") != Input(b"b") and Input(b"a") != ProgramOutput(b"a") and hash(Input(b"a")) == hash(Input(b"a"))
-    with pytest.raises(ValueError):
-        Resize(1)
-    assert StatusReply.of(1, 2, True, 9, 3).state_name == "unknown" and StatusReply.of(1, 2, True, 9, 3).alive == 1
 
 
 def client() -> Connection:

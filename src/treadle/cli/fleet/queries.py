@@ -1,4 +1,4 @@
-"""`treadle fleet ls`, `show`, `logs`, `explain`, `wait`, `search` and `phone`: looking at orders."""
+"""`treadle fleet ls`, `show`, `logs`, `explain` and `wait`: looking at orders."""
 
 from __future__ import annotations
 
@@ -28,41 +28,8 @@ from treadle.cli.fleet.common import (
     with_order,
 )
 from treadle.cli.render import colourful, one_line, printable
-from treadle.errors import ConfigError, TimedOut
+from treadle.errors import TimedOut
 from treadle.io.tasks import end_tasks
-
-# `treadle fleet phone`: be reached when away.
-
-
-@click.command("phone")
-@click.option("--name", default="phone", show_default=True, metavar="NAME", help="A name for the device.")
-@click.option(
-    "--right", type=click.Choice(["watch", "answer", "all"]), default="answer", help="Permissions of the device."
-)
-@json_option
-def phone(name: str, right: Any, as_json: bool) -> None:
-    """Show a single-use QR code to sign in a phone that answers agents' questions.
-
-    The phone must reach the server over TLS: without it, browsers allow neither notifications nor adding the page to
-    the home screen. See `treadle serve --help`, or use a proxy or tailnet.
-    """
-    from treadle.serve import background
-    from treadle.serve.tokens import Tokens
-
-    note = background.find()
-    if note is not None and note.address.startswith("http://"):
-        raise ConfigError(
-            f"the server is at {note.address}, which a phone cannot reach or would reach in plain text",
-            hint="`treadle serve --host ADDRESS --local-ca` (or --tls-cert FILE, or --behind-proxy with --name NAME)",
-        )
-    url = background.link(Tokens(), right, name)
-    if as_json:
-        return show_json({"url": url, "name": name, "right": right})
-    import segno
-
-    segno.make(url, error="m").terminal(compact=True)
-    click.echo(f"\n{url}\n\nScan or open it once, within ten minutes. Then it may: {right}.")
-
 
 # `treadle fleet ls`, `show`, `logs`, `explain`, `wait`: looking at orders.
 
@@ -315,4 +282,4 @@ def wait(names: tuple[str, ...], or_asks: bool, timeout: float | None, as_json: 
     sys.exit(max(exit_code(order.state) if order.ended else 0 for order in ended))
 
 
-COMMANDS = (ls, show, logs, explain, wait, phone)
+COMMANDS = (ls, show, logs, explain, wait)

@@ -41,20 +41,15 @@ if TYPE_CHECKING:
 # Where notices can go. A target is written as text, and becomes a function that sends one notice there.
 #
 #     https://hooks.example/x                   a POST of JSON, signed in the header X-Treadle-Signature
-#     ntfy:https://ntfy.example/topic           a message with two buttons
-#     slack:https://hooks.slack.example/x       the same in Slack, by an incoming webhook
-#     telegram:https://api.telegram.org/botTOKEN#CHAT   the same in Telegram; it says who answered when a person has
 #     command:notify-send                       the command is run with the words as its last argument
 #     env:NAME                                  the target in this environment variable: addresses of hooks are secrets
 #
-# Every button is a link that shows the question; only the button on its page answers.
+# Each link of a notice shows the question; only the button on its page answers.
 
 TEXT_MAX = 3000
 POST_SECONDS = 10.0
-ANSWER_MAX = 1 << 20
-TakeBack: TypeAlias = Callable[[str], Awaitable[None]]
-Target: TypeAlias = Callable[["Notice", bytes], Awaitable[TakeBack | None]]
-"""Sends a notice, signed with this key where possible. Returns a function that takes it back, if it can be."""
+Target: TypeAlias = Callable[["Notice", bytes], Awaitable[None]]
+"""Sends a notice, signed with this key where possible."""
 
 
 class Notice(msgspec.Struct, frozen=True, kw_only=True):
@@ -73,9 +68,6 @@ class Notice(msgspec.Struct, frozen=True, kw_only=True):
     number: int | None = None
     ask: AskRecord | None = None
 
-    def buttons(self) -> list[tuple[str, str]]:
-        return [(name.capitalize(), url) for name, url in self.links.items()] or [("Look", self.url)]
-
     def cut(self) -> str:
         return self.words if len(self.words) <= TEXT_MAX else f"{self.words[:TEXT_MAX]}… (the link shows all of it)"
 
@@ -88,25 +80,13 @@ def parse(target: str) -> Target:
         return parse(found)
     if kind == "command" and shlex.split(rest):
         return lambda notice, key: _command(shlex.split(rest), notice)
-    url = rest if kind in ("ntfy", "slack", "telegram") else target
-    if not url.startswith(("https://", "http://127.0.0.1", "http://localhost")):
+    if not target.startswith(("https://", "http://127.0.0.1", "http://localhost")):
         # Without its secret part, because this may be printed anywhere.
         raise ConfigError(
             f"a target of the kind {kind[:20]!r} is not a target for notices",
-            hint="URL, ntfy:URL, slack:URL, telegram:URL#CHAT (each https), command:PROGRAM or env:NAME",
+            hint="https://..., command:PROGRAM or env:NAME",
         )
-    if kind == "ntfy":
-        return lambda notice, key: _ntfy(url, notice)
-    if kind == "slack":
-        return lambda notice, key: _slack(url, notice)
-    if kind == "telegram":
-        bot, _, chat = url.partition("#")
-        if not chat:
-            raise ConfigError(
-                "a Telegram target needs the chat", hint="telegram:https://api.telegram.org/botTOKEN#CHAT"
-            )
-        return lambda notice, key: _telegram(bot, chat, notice)
-    return lambda notice, key: _webhook(url, notice, key)
+    return lambda notice, key: _webhook(target, notice, key)
 
 
 async def _command(argv: list[str], notice: Notice) -> None:
@@ -120,80 +100,24 @@ async def _command(argv: list[str], notice: Notice) -> None:
 async def _webhook(url: str, notice: Notice, key: bytes) -> None:
     body = msgspec.json.encode(notice)
     signature = hmac.new(key, body, hashlib.sha256).hexdigest()
-    await _post(url, body, {"Content-Type": "application/json", "X-Treadle-Signature": f"sha256={signature}"})
+    headers = {"Content-Type": "application/json", "X-Treadle-Signature": f"sha256={signature}"}
+    _accepted(url, await _status_of(url, body, headers))
 
 
-async def _ntfy(url: str, notice: Notice) -> None:
-    actions = "; ".join(f"view, {word}, {link}, clear=true" for word, link in notice.buttons())
-    title = notice.title[:100].encode("ascii", "replace").decode()
-    headers = {"Title": title, "Actions": actions, "Click": notice.url, "Priority": "high"}
-    await _post(url, notice.cut().encode(), headers)
-
-
-async def _slack(url: str, notice: Notice) -> None:
-    """Blocks of plain text, so that an agent's words cannot mention anybody or hide where a link leads."""
-    buttons = [
-        {"type": "button", "text": {"type": "plain_text", "text": word}, "url": link} for word, link in notice.buttons()
-    ]
-    blocks = [
-        {"type": "header", "text": {"type": "plain_text", "text": notice.title[:140], "emoji": False}},
-        {"type": "section", "text": {"type": "plain_text", "text": notice.cut()[:2900], "emoji": False}},
-        {"type": "actions", "elements": buttons},
-    ]
-    text = notice.title[:140].replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-    await _post_json(url, {"text": text, "blocks": blocks, "unfurl_links": False})
-
-
-async def _telegram(bot: str, chat: str, notice: Notice) -> TakeBack:
-    buttons = [[{"text": word, "url": link} for word, link in notice.buttons()]]
-    text = f"{notice.title}\n\n{notice.cut()}"
-    answer = await _post_json(
-        f"{bot}/sendMessage",
-        {
-            "chat_id": chat,
-            "text": text,
-            "reply_markup": {"inline_keyboard": buttons},
-            "link_preview_options": {"is_disabled": True},
-        },
-    )
-    message = answer["result"]["message_id"]
-
-    async def take_back(words: str) -> None:
-        changed = {"chat_id": chat, "message_id": message, "text": f"{text}\n\n{words}"}
-        await _post_json(f"{bot}/editMessageText", changed)
-
-    return take_back
-
-
-async def _post_json(url: str, body: dict[str, Any]) -> dict[str, Any]:
-    answer = await _post(url, msgspec.json.encode(body), {"Content-Type": "application/json"})
-    try:
-        found = msgspec.json.decode(answer)
-    except msgspec.MsgspecError:
-        return {}
-    return found if isinstance(found, dict) else {}
-
-
-async def _post(url: str, body: bytes, headers: dict[str, str]) -> bytes:
-    status, answer = await _status_and_answer(url, body, headers)
-    return _accepted(url, status, answer)
-
-
-async def _status_and_answer(url: str, body: bytes, headers: dict[str, str]) -> tuple[int, bytes]:
+async def _status_of(url: str, body: bytes, headers: dict[str, str]) -> int:
     from treadle.io.http import HttpClient
 
     client = HttpClient(headers, connect_seconds=POST_SECONDS, idle_seconds=POST_SECONDS)
     try:
         async with client.request("POST", url, body) as response:
-            return response.status, await response.beginning(ANSWER_MAX)
+            return response.status
     finally:
         await client.aclose()
 
 
-def _accepted(url: str, status: int, answer: bytes) -> bytes:
+def _accepted(url: str, status: int) -> None:
     if not 200 <= status < 300:  # of the address, only the host: the path of a hook is its secret
         raise LocalError(f"{urlsplit(url).hostname} answered {status}")
-    return answer
 
 
 # Web Push: reaching a browser whose page is closed, through its vendor's push service (RFC 8030).
@@ -298,11 +222,11 @@ async def send(site: Site, device: Device, message: dict[str, Any], *, seconds: 
         "Topic": _write(str(message["tag"]).encode())[-32:],
     }
     body = encrypt(device.push, msgspec.json.encode(message))
-    status, answer = await _status_and_answer(endpoint, body, headers)
+    status = await _status_of(endpoint, body, headers)
     if status in (404, 410):
         await asyncio.to_thread(site.tokens.set_push, device.id, None)
     else:
-        _accepted(endpoint, status, answer)
+        _accepted(endpoint, status)
 
 
 def _public(key: EllipticCurvePrivateKey) -> bytes:

@@ -5,7 +5,7 @@ import { el, fill } from "./text.js";
 
 /** Why this browser cannot, in words; nothing when it can. */
 function missing() {
-  if (!isSecureContext) return "Notifications need https: see `treadle serve --help`, --local-ca.";
+  if (!isSecureContext) return "Notifications need https: see `treadle serve --help`, --tls-cert.";
   if (!("serviceWorker" in navigator) || !("PushManager" in window)) return "This browser has no notifications of pages. On an iPhone, add the page to the home screen first.";
   return "";
 }
