@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.fleet.engine.buses import StoringClient
-from tests.fleet.test_client import requested
+from tests.goals.test_commands import requested
 from treadle.errors import ConfigError, LocalError
 from treadle.fleet import client
 from treadle.fleet.engine.bus import Bus, Unreachable
