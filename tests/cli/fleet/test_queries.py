@@ -102,24 +102,3 @@ async def test_waiting_ends_with_how_the_worst_ended_or_gives_up(bus: Bus) -> No
     assert late == "treadle: the order ask has not ended within 0.1 s\n"
     assert [order["id"] for order in await typed_json("wait", "ask", "fine", "--or-asks")] == ["ask", "fine"]
     assert "asking!" in await typed("wait", "ask", "red", "--or-asks", code=3)
-
-
-async def test_old_work_is_found_by_its_words_and_nothing_in_it_acts_on_the_terminal(bus: Bus) -> None:
-    for number in range(3):
-        await stored(
-            bus, f"weave{number}", {"title": f"the\ncloth{number}"}, state="failed", title=f"the\ncloth{number}"
-        )
-    body = {"n": 1, "events": [{"type": "text_delta", "text": "the loom\x1b[2J is stuck"}, {"type": "turn_ended"}]}
-    await bus.publish("fleet.ev.weave1.1.n1", json.dumps(body).encode())
-    one = await typed("search", "CLOTH2", "-n", "5", both=True)
-    assert one.splitlines()[0] == "weave2  failed     task     the cloth2" and len(one.splitlines()) == 2
-    assert "cloth2" in one.splitlines()[1] and one.splitlines()[1].startswith("    ")
-    some = await typed("search", "do", "--kind", "task", "--count", "1", both=True)
-    assert some.endswith("3 texts match; these are the best of each order\n") and len(some.splitlines()) == 3
-    found = await typed_json("search", "do", "weave0")
-    assert [hit["order"] for hit in found["hits"]] == ["weave0"] and found["total"] == 1
-    none = await typed("search", "cloth1", "--kind", "file", both=True)
-    assert none == "No matches in messages, commands or files.\n"
-    assert await typed("search", "cloth1", "--kind", "file") == "", "a program that reads it gets hits alone"
-    assert len((await typed("search", "do", "-n", "1")).splitlines()) == 2
-    assert "\x1b" not in await typed("search", "loom")
