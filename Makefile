@@ -1,7 +1,7 @@
 # Everything a person or CI types. Each target sets up what it needs in .venv.
 PYTHON ?= python3
 # Parts of the suite that run at a time: more than a machine's two cores, since tests wait for half of their time.
-JOBS   ?= 8
+JOBS   ?= 12
 VENV   := .venv
 comma  := ,
 BIN    := $(VENV)/bin
