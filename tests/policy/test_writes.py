@@ -123,6 +123,11 @@ UNSEEN = [
     "git submodule foreach 'rm src/h'",
     "git submodule add x src/h",
     "git fetch -u . x:main",
+    "tmux new -d ls",
+    "tmux -l new -d ./x",
+    "tmux ls \\; new -d ./x",
+    "tmux ls -F '#(./x)'",
+    "screen -dm ./x -ls",
 ]
 NOTHING = [
     "ls -la src",
@@ -152,6 +157,9 @@ NOTHING = [
     "GIT_AUTHOR_DATE=2020-01-01 git status",
     "git submodule status",
     "heimdall-claim check src/h",
+    "tmux -L s ls",
+    "tmux capture-pane -p -t x",
+    "screen -ls",
 ]
 ALL = ["git reset --hard", "git stash", "git clean -fd", "git checkout -f main"]
 

@@ -198,7 +198,10 @@ def of_command(command: str) -> CommandWrites:
 
 _DETACHES = set("at batch crontab systemd-run tmux screen daemonize start-stop-daemon".split())
 """What they start has another parent: it cannot be told from what a person starts."""
-_DETACHES_NOTHING = set("ls list-sessions -ls -list -l -V kill-session kill-server capture-pane has-session".split())
+_DETACHES_NOTHING = re.compile(
+    r"(-[LS] \S+ )*(ls|list-sessions|kill-session|kill-server|capture-pane|has-session)( [^;(]*)?|-V|-ls|-list"
+)
+"""What may follow `tmux` or `screen`: after `;` tmux has another command, and its formats run what is in `#()`."""
 _GO_ON = {"nohup", "setsid", "disown", *_DETACHES}
 
 
@@ -270,7 +273,7 @@ class _Seen:
             self.doubt(f"what `{part.text[:80]}` puts into the command")
         if name == "time":
             self._writes(part, [word for word in programs.written(part.words) if word])
-        if name in _DETACHES and not _DETACHES_NOTHING & set(words):
+        if name in _DETACHES and not _DETACHES_NOTHING.fullmatch(" ".join(words)):
             self.doubt("what it does in the background", lasts=True)
         if name in _EDITORS and any(map(_EDITS.fullmatch, words)):
             self.doubt(f"what `{part.text[:80]}` has the editor do")
