@@ -70,6 +70,14 @@ async def test_a_field_of_initialize_that_could_forbid_something_and_is_not_know
     assert (await Asking()("initialize", sandboxOnly=False))["hook_on_failure_supported"] is True
 
 
+async def test_what_another_request_is_refused_for_does_not_end_the_refusal_of_initialize() -> None:
+    ask = Asking()
+    for subtype, fields in (("initialize", {"plugins": ["x"]}), ("rename_session", {"session_id": "x", "title": "t"})):
+        with pytest.raises(Unsupported):
+            await ask(subtype, **fields)
+    assert "plugins" in ask.requests.refused
+
+
 async def test_hooks_of_the_host_are_refused_where_they_cannot_be_run() -> None:
     ask = Asking()
     with pytest.raises(Unsupported, match="cannot run hooks"):

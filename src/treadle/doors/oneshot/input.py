@@ -358,8 +358,10 @@ class HostRequests:
         try:
             unread = self._fields.judge(subtype, request)
         except Fault as refused:
-            self.refused = f"{subtype} asks for {refused}" if subtype == "initialize" else ""
-            raise Unsupported(f"{subtype} asks for {refused}") from refused
+            why = f"{subtype} asks for {refused}"
+            if subtype == "initialize":
+                self.refused = why
+            raise Unsupported(why) from refused
         unknown = [name for name in unread if not self._fields.verdict(subtype, name)[0]]
         if unknown and subtype == "initialize":
             self.refused = f"initialize asks for {', '.join(unknown)}, which is not known here"
