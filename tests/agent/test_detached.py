@@ -184,6 +184,14 @@ async def test_it_is_stopped_from_another_session_and_nonsense_costs_nobody_anyt
     assert "(1/2 completed, 0 failed, 1 cancelled" in await waited(other, group.group.id, ok=False)
 
 
+async def test_one_that_has_not_begun_hears_nothing_and_the_sender_is_told(opened: Opened) -> None:
+    session = await opened(SCRIPT)
+    group = await detach(session, " ".join(f'{name}:"forever"' for name in "abcde"))
+    assert [task.status for task in group.tasks].count("queued") == 1
+    last = group.group.tasks[-1]
+    assert await ran(session, f"agent send {last} go", ok=False) == f"{last} is queued"
+
+
 # On disk...
 
 

@@ -50,6 +50,8 @@ KEEP_SECONDS = 30 * 86400.0
 """How long a group that has ended is kept."""
 LOOK_SECONDS = 0.1
 """How long the runner, and who waits for it, sleep before they look at the files again."""
+TALKING = ("running", "waiting_permission")
+"""The states of a task that can hear something."""
 ENVIRONMENT = ("HOME", "TREADLE_HOME", "XDG_DATA_HOME", "XDG_CONFIG_HOME", "XDG_RUNTIME_DIR", "TMPDIR", "PYTHONPATH")
 """Variables that say where our files are: the runner must look in the same places."""
 
@@ -256,8 +258,8 @@ class Detached:
             await self._look()
 
     def send(self, task: str, text: str) -> bool:
-        """Say something to a task; False when it does not run any more."""
-        running = self.alive and any(one.id == task and one.status not in FINISHED for one in self.tasks)
+        """Say something to a task; False when it does not run, or not yet."""
+        running = self.alive and any(one.id == task and one.status in TALKING for one in self.tasks)
         if running:
             self._ask({"do": "send", "id": task, "text": text})
         return running

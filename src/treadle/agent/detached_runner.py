@@ -13,7 +13,7 @@ from treadle.agent.detached import LOOK_SECONDS, Detached, is_stored
 from treadle.agent.native import NativeAgent
 from treadle.agent.tasks import Groups, Tasks
 from treadle.errors import StorageError, TreadleError
-from treadle.events import Event, Usage, encode
+from treadle.events import FINISHED, Event, Usage, encode
 from treadle.io import files, paths
 from treadle.io.process.loop import hold_secrets, run_async
 from treadle.io.process.tree import say_ready
@@ -60,19 +60,22 @@ async def run(directory: str, ready: Callable[[], None]) -> None:
 
 
 async def _obey_all(path: str, tasks: Tasks, groups: Groups) -> None:
-    done = 0
+    done, early = 0, list[bytes]()
     while True:
         lines = files.read_lines(path)[0] if os.path.exists(path) else []
-        for line in lines[done:]:
+        waiting, early = [*early, *lines[done:]], []
+        for line in waiting:
             try:
-                await _obey(msgspec.json.decode(line, type=dict[str, str]), tasks, groups)
+                if not await _obey(msgspec.json.decode(line, type=dict[str, str]), tasks, groups):
+                    early.append(line)
             except (TreadleError, msgspec.MsgspecError, RecursionError) as error:
                 print(f"treadle: a request was not carried out: {error}", file=sys.stderr)
         done = len(lines)
         await asyncio.sleep(LOOK_SECONDS)
 
 
-async def _obey(request: dict[str, str], tasks: Tasks, groups: Groups) -> None:
+async def _obey(request: dict[str, str], tasks: Tasks, groups: Groups) -> bool:
+    """False when it is too early: the task runs, and its conversation has not begun."""
     wanted = request.get("id", "")
     match request.get("do"):
         case "stop" if wanted in groups:
@@ -80,7 +83,8 @@ async def _obey(request: dict[str, str], tasks: Tasks, groups: Groups) -> None:
         case "stop":
             await tasks.stop(wanted, request.get("reason", ""))
         case "send":
-            await tasks.send(wanted, request.get("text", ""))
+            return await tasks.send(wanted, request.get("text", "")) or tasks.get(wanted).status in FINISHED
+    return True
 
 
 def _on_signals(stop: Callable[[], Any]) -> None:
