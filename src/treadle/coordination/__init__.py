@@ -8,7 +8,6 @@ Words:
     binding     a file that ties an identity to an agent's process and session
     surface     what a claim covers: a path and all under it, a glob, or one symbol of a file
     claim       who may change a surface, for which task, until when; its fence is a number that only grows
-    lease       a short claim that a write makes by itself, among agents in one worktree
     capsule, symbol, fact   what was done, what a name means, what was found out: passed on by reference, not repeated
 
 Flow: an agent acts through a command, the MCP server (`mcp`), a tool hook (`pretool`) or git (`hooks`). `bindings`

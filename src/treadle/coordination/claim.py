@@ -240,9 +240,6 @@ class Waits:
     def drop(self, haid: str) -> None:
         try_remove(self._path(haid))  # unless it was not waiting
 
-    def is_waiting(self, haid: str) -> bool:
-        return os.path.exists(self._path(haid))
-
     def all(self) -> list[dict[str, Any]]:
         try:
             names = sorted(os.listdir(self.directory))

@@ -5,8 +5,7 @@ what happens as `items` and asks before commands and patches. The installed prog
 `codex app-server generate-json-schema`; this follows version 0.166.0 and skips what it does not know.
 
     connection  one end of the conversation, and the methods that each end calls
-    events      what items, usage and errors mean in our events; earlier turns, lists of threads and models; and the
-                lines of `codex exec --json`, read, for versions without an app-server
-    outgoing    our events as notifications, with every field of the schema, for the door; and as the lines of
-                `codex exec --json`, written for any agent
+    translation what items, usage and errors mean in our events, with earlier turns and lists of threads and models;
+                our events as notifications, with every field of the schema, for the door, and as the lines of
+                `codex exec --json`, for any agent
 """

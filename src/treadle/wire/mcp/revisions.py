@@ -42,13 +42,11 @@ def agreed(asked: Any) -> str:
     return str(asked) if asked in REVISIONS else REVISIONS[-1]
 
 
-def welcome(
-    asked: Any, name: str, version: str, instructions: str, more: dict[str, Any] | None = None
-) -> dict[str, Any]:
-    """The answer to `initialize`; `more`: capabilities beside the tools."""
+def welcome(asked: Any, name: str, version: str, instructions: str) -> dict[str, Any]:
+    """The answer to `initialize`."""
     return {
         "protocolVersion": agreed(asked),
-        "capabilities": {**CAPABILITIES, **(more or {})},
+        "capabilities": CAPABILITIES,
         "serverInfo": {"name": name, "version": version},
         "instructions": instructions,
     }
