@@ -162,7 +162,9 @@ def test_a_record_of_the_evidence_that_is_worse_than_the_receipt_counts_and_a_be
     assert evidence.word_of(receipt) == word
 
 
-def test_a_command_signs_for_a_key_in_a_token_and_one_that_signs_with_another_key_does_not(tmp_path: Path) -> None:
+def test_a_command_signs_for_a_key_in_a_token_and_one_that_signs_with_another_key_does_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     key = f"Ed25519PrivateKey.from_private_bytes({b's' * 32!r})"
     script = tmp_path / "token.py"
     script.write_text(
@@ -173,6 +175,9 @@ def test_a_command_signs_for_a_key_in_a_token_and_one_that_signs_with_another_ke
     for given in (f"{Signer(b'o' * 32).public_key} {command}", f"{public} echo x", f"{public} false"):
         with pytest.raises(StorageError, match="does not sign|exits with 1"):
             use_command(given)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(StorageError, match="exits with 2"):  # it would be found wherever a run is, also in a project
+        use_command(f"{public} {sys.executable} token.py")
     use_command(f"{public} {command}")
     signer = load_signer()
     assert signer is not None and verify(public, signer.sign(b"data"), b"data")

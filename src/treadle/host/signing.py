@@ -90,7 +90,10 @@ class AgentSigner(Signer):
 
 
 class CommandSigner(Signer):
-    """Signs with a command that reads the data and writes the 64 bytes of the signature: that of a token (PKCS#11)."""
+    """Signs with a command that reads the data and writes the 64 bytes of the signature: that of a token (PKCS#11).
+
+    It runs in `/`: where we are, an agent may have written the script that it names, or a module that it imports.
+    """
 
     def __init__(self, public_key: str, command: str) -> None:
         self.public_key = public_key
@@ -98,10 +101,10 @@ class CommandSigner(Signer):
 
     @property
     def reached_if(self) -> str:
-        return f"echo x | ({self._command}) | grep -q ."
+        return f"cd / && echo x | ({self._command}) | grep -q ."
 
     def sign(self, data: bytes) -> str:
-        done = run_program(["sh", "-c", self._command], stdin=data, timeout=COMMAND_SECONDS)
+        done = run_program(["sh", "-c", self._command], cwd="/", stdin=data, timeout=COMMAND_SECONDS)
         value = base64.b64encode(done.stdout).decode()
         if done.code != 0 or not verify(self.public_key, value, data):
             why = f"exits with {done.code}: {done.complaint}" if done.code else "does not sign with this key"
