@@ -312,6 +312,13 @@ def test_a_rule_can_name_the_very_file_that_may_be_written() -> None:
     assert found.names_for_writing(f"{CWD}/a.txt") and not found.names_for_writing(f"{CWD}/b.txt")
 
 
+def test_allow_needs_every_path_and_deny_any() -> None:
+    both = Access(tool="write_file", kind="write", paths=(f"{CWD}/a/x", f"{CWD}/b/x"))
+    assert verdict(both, allow=("Write(a/**)",)) == "none"
+    assert verdict(both, allow=("Write(a/**)", "Write(b/**)")) == "allow"
+    assert verdict(both, deny=("Write(b/**)",)) == "deny"
+
+
 def test_a_rule_can_be_the_whole_command_or_name_every_path() -> None:
     found = rules(allow=("Bash(make $X)", "Read(a.txt)"))
     assert found.names_command(bash("make $X")) and not found.names_command(bash("make $Y"))

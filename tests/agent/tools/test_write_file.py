@@ -7,7 +7,7 @@ import pytest
 
 from tests.agent.tools.workspace import Workspace
 from treadle.agent import toolbox
-from treadle.errors import ToolError
+from treadle.errors import Denied, ToolError
 from treadle.events import FileChanged
 
 
@@ -51,6 +51,25 @@ async def test_a_file_that_changed_since_it_was_read_is_not_overwritten(workspac
     await workspace.run("write_file", file_path="a.txt", content="mine\n")
     await workspace.run("write_file", file_path="a.txt", content="mine again\n")
     assert path.read_text() == "mine again\n"
+
+
+async def test_what_rules_hide_is_not_shown_by_refusing_to_overwrite_it(workspace: Workspace) -> None:
+    workspace.write("a.txt", "secret words\n")
+    hiding = Workspace(workspace.root, hidden=lambda path: path.endswith("a.txt"))
+    with pytest.raises(ToolError, match="A rule forbids reading it") as caught:
+        await hiding.run("write_file", file_path="a.txt", content="mine\n")
+    assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize("tool", ["write_file", "edit_file"])
+async def test_a_claimed_file_is_not_written(workspace: Workspace, tool: str) -> None:
+    path = workspace.write("a.txt", "old\n")
+    await workspace.run("read_file", file_path="a.txt")
+    workspace.claimed.add(str(path))
+    given = {"content": "new\n"} if tool == "write_file" else {"old_string": "old", "new_string": "new"}
+    with pytest.raises(Denied, match="claimed by another agent"):
+        await workspace.run(tool, file_path="a.txt", **given)
+    assert path.read_text() == "old\n"
 
 
 async def test_a_full_disk_leaves_the_old_file_and_nothing_beside_it(workspace: Workspace) -> None:
