@@ -12,6 +12,7 @@ from tests.agent.conftest import Opened
 from tests.agent.opened import DELEGATE_WRITE, SAY, WRITE, of, turn
 from tests.scripts import calls, says
 from treadle.agent.stored_sessions import list_sessions
+from treadle.errors import Denied
 from treadle.events import (
     Asked,
     ToolDenied,
@@ -24,6 +25,7 @@ from treadle.events import (
 from treadle.io.sandbox import methods
 from treadle.session import (
     Answer,
+    Change,
     Confinement,
     HookVerdict,
     OwnProgram,
@@ -113,6 +115,17 @@ async def test_a_hook_may_be_against_a_command_of_the_project(opened: Opened, wo
     heard.against = set()
     assert (result := await session.command("fix", "")) is not None and result.turn
     assert heard.of("UserPromptExpansion")[1]["prompt"] == "/fix"
+
+
+async def test_a_hook_may_be_against_another_model(opened: Opened, tmp_path: Path) -> None:
+    heard = Heard()
+    heard.against = {"PreModelSwitch"}
+    session = await opened(SAY, program=heard.program)
+    (tmp_path / "other.toml").write_text('model = "other"\n' + SAY)
+    before = session.provider
+    with pytest.raises(Denied, match=f"the model stays {before.model}, because a hook is against another: not now"):
+        await session.configure(Change(model=f"scripted:{tmp_path}/other.toml"))
+    assert session.provider is before and not heard.of("PostModelSwitch")
 
 
 async def test_a_turn_is_stopped_with_its_reason_and_without_one_nothing_is(opened: Opened) -> None:

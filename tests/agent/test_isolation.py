@@ -13,6 +13,7 @@ import pytest
 from tests.agent.repository import git, make_repository
 from tests.conftest import need
 from tests.safety.own_git import SETS, canaries, script
+from treadle.errors import WorkspaceError
 from treadle.io.paths import state_dir
 from treadle.io.sandbox import methods
 from treadle.sandboxed.repositories import isolated, take_over
@@ -183,3 +184,14 @@ async def test_the_work_of_a_task_that_was_killed_becomes_a_branch_and_is_told_o
         assert said.startswith(f"a task was killed before it ended: its work is now the branch {branch}, and in ")
         assert git(repository, "show", f"{branch}:new.txt") == "left" and len(places()) == 2
         assert Path(living.cwd).exists() and await take_over(str(repository)) == []
+
+
+async def test_where_there_is_no_repository_or_no_commit_it_says_so(tmp_path: Path) -> None:
+    need("git")
+    with pytest.raises(WorkspaceError, match="not in a git repository"):
+        async with isolated(str(tmp_path), "x"):
+            pass
+    git(tmp_path, "init", "-q")
+    with pytest.raises(WorkspaceError, match="commit something first"):
+        async with isolated(str(tmp_path), "x"):
+            pass

@@ -228,3 +228,8 @@ def test_a_redirect_is_followed_only_where_it_keeps_the_method_and_the_server() 
             TreadleError, match="http://h.example/mcp has moved to .*; set that address if you trust it"
         ):
             moved(307, to)
+
+
+async def test_a_server_that_sends_us_on_and_on_is_given_up(client: Client) -> None:
+    await client.start(lambda heard: Answered(308, "", {"Location": heard.path + "x"}))
+    assert "leads in a circle" in client.warnings[0] and len(client.server.heard) == 3

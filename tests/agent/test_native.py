@@ -83,7 +83,7 @@ async def test_a_subagent_may_call_no_tool_that_is_withheld_from_its_parent(open
     task = await session.tasks.run_agent("count the files", label="x", agent_type=None, background=False)
     assert task.output == "there are three"
     child = await session.open_child("agent_9", AGENT_TYPES["general-purpose"], task)
-    assert [name for name in child.info.tools if name in names] == ["mcp__sea__tide"]
+    assert [name for name in child.info.tools if name in (*names, "task")] == ["mcp__sea__tide"]
     await session.switch_server("sea", on=False)
     assert "mcp__sea__tide" not in child.info.tools and child.tools.known("mcp__sea__tide") is None
     await child.close()

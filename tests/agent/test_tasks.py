@@ -9,6 +9,7 @@ import pytest
 
 from tests.io.sandbox.rooms import WRITES_TOO_MUCH, writing_counts
 from tests.waiting import until
+from treadle.agent import tasks
 from treadle.agent.tasks import AgentType, Assignment, Tasks
 from treadle.confinement import ResourceLimits
 from treadle.errors import Denied, NotFound, ProviderError, Unsupported
@@ -87,6 +88,20 @@ async def ended(setting: Setting, task: Task) -> Task:
 
 async def start(setting: Setting, tmp_path: Path, command: str) -> Task:
     return await setting.tasks.start_process(command, cwd=str(tmp_path), env=ENV)
+
+
+async def test_only_so_many_subagents_run_at_once(tmp_path: Path) -> None:
+    setting = Setting(tmp_path, limit=2)
+    for _ in range(3):
+        await setting.run("hang", background=True)
+    await until(lambda: [task.status for task in setting.tasks.list()] == ["running", "running", "queued"])
+    await setting.tasks.stop_all()
+
+
+async def test_an_endless_log_is_cut(setting: Setting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tasks, "LOG_CAP", 1000)
+    task = await ended(setting, await start(setting, tmp_path, "yes | head -c 200000"))
+    assert task.log_path and Path(task.log_path).read_bytes() == b"y\n" * 500 + tasks.CUT
 
 
 async def test_a_daemon_it_leaves_ends_with_it(setting: Setting, tmp_path: Path) -> None:

@@ -77,8 +77,10 @@ def test_a_newer_format_is_refused_and_left_alone(tmp_path: Path) -> None:
     assert path.read_bytes() == content
 
 
-def test_a_session_is_open_in_one_process_at_a_time(tmp_path: Path) -> None:
+def test_a_session_is_its_users_alone_and_open_in_one_process_at_a_time(tmp_path: Path) -> None:
     transcript = created(tmp_path)
+    directory = Path(transcript.directory)
+    assert (directory.stat().st_mode & 0o777, (directory / "history.jsonl").stat().st_mode & 0o777) == (0o700, 0o600)
     with pytest.raises(Busy, match="another process"):
         Transcript.open(transcript.header.id)
     transcript.close()

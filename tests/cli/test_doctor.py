@@ -107,3 +107,9 @@ def test_the_sandbox_is_said_with_what_runs_then_write_to(
     assert sandbox["git"].says.startswith("confined runs" if git else "runs are not sealed: ")
     assert ("`.git` is read-only" in sandbox["git"].says) is (ok and not git)
     assert ("limits" in sandbox) is ok and "bubblewrap" in sandbox["git"].fix and "cgroup" not in sandbox
+
+
+def test_a_key_is_never_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-very-secret")
+    result = CliRunner().invoke(doctor, ["--offline"])
+    assert "OPENAI_API_KEY set" in result.output and "very-secret" not in result.output

@@ -148,6 +148,11 @@ def test_a_receipt_and_a_chain_are_valid_or_say_what_is_not(store: ReceiptStore,
     assert verified(FIRST, "--expect", "outcome=complete,claimed.agent=my-sidecar").endswith(": valid\n")
     both = json.loads(verified(FIRST, "--expect", "verified=yes", "--expect", "outcome=partial", "--json", code=15))
     assert set(both["wrong"]) == {"verified", "outcome"} and both["facts"]["claimed.agent"] == "my-sidecar"
+    with pytest.raises(NotFound, match="2 receipts begin with '550e'"):
+        run("show", "550e")
+    (tmp_path / "r.json").write_text("[]")
+    with pytest.raises(ConfigError, match="is not a receipt"):
+        run("show", str(tmp_path / "r.json"))
     with pytest.raises(NotFound, match="there are no receipts in"):
         verified("--chain", "--store", str(tmp_path / "none"))
 

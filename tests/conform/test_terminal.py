@@ -1,12 +1,16 @@
 """The clauses for a supervisor of terminals: our own keeps each of them, and one fault at a time is found."""
 
+import asyncio
 import sys
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
 from tests.conform.conftest import broken, candidate, clauses, kit, ruling, sections
 from treadle.conform.kit import Candidate, judge
+from treadle.conform.terminal import TerminalClient
+from treadle.errors import RemoteProtocolError
 
 SPOILED = str(Path(__file__).parent / "spoiled_terminal.py")
 FAULTS = [
@@ -65,3 +69,20 @@ async def test_a_fault_is_found(fault: str, words: str) -> None:
 
 def test_its_clauses_are_listed_by_the_parts_of_the_specification() -> None:
     assert sections("terminal") == {"connection", "STATUS", "SUBSCRIBE", "INPUT, RESIZE and KILL"}
+
+
+@pytest.mark.parametrize(
+    ("data", "why"),
+    [
+        (b"\x84\0\0\0\0", "there is no frame that begins with 84"),
+        (b"\x81\xff\0\0\0", "there is no frame that begins with 81 ff"),
+        (b"\x83\0\0\0\x03123", "EXIT has 3 bytes, not 4"),
+        (b"\x82\0\0\0\x01", "it closed the connection"),
+    ],
+)
+async def test_what_is_no_frame_is_an_error_that_says_so(data: bytes, why: str) -> None:
+    reader = asyncio.StreamReader()
+    reader.feed_data(data)
+    reader.feed_eof()
+    with pytest.raises(RemoteProtocolError, match=why):
+        await TerminalClient(reader, cast(Any, None), 60.0).frame("x")

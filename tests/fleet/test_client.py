@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from tests.fleet.conftest import Start, give, runner_pid, spec, until_state
+from tests.fleet.engine.buses import StoringClient
 from tests.fleet.engine.test_bus import restart
 from tests.waiting import stop
 from treadle.errors import ConfigError, Denied, LocalError, NotFound, TimedOut, Unsupported
@@ -147,6 +148,15 @@ async def test_a_running_order_is_cancelled_with_who_and_why(bus: Bus, start_nod
     assert order.state == "cancelled" and "ana" in order.why and "wrong branch" in order.why
     with pytest.raises(LocalError, match="ended already"):
         await client.cancel(bus, name)
+
+
+async def test_a_priority_or_budget_that_cannot_be_is_refused_before_it_is_asked_for() -> None:
+    bus = StoringClient().bus()
+    for priority in (-1, 10):
+        with pytest.raises(ConfigError, match=f"the priority {priority} is not between 0 and 9"):
+            await client.set_fields(bus, "a", priority=priority)
+    with pytest.raises(ConfigError, match="'node:n1' has no budget"):
+        await client.set_budget(bus, "node:n1", usd=1.0)
 
 
 async def test_a_waiting_order_is_cancelled_without_a_node(bus: Bus, start_node: Start) -> None:

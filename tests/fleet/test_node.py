@@ -26,7 +26,7 @@ from treadle.fleet.engine import places, server
 from treadle.fleet.engine.bus import Bus
 from treadle.fleet.engine.server import BROKEN_LOOKS, SILENT_LOOKS
 from treadle.fleet.join import machines
-from treadle.fleet.orders import encode
+from treadle.fleet.orders import begun, encode
 from treadle.fleet.run import runs
 from treadle.io.files import locked
 from treadle.io.process import warm
@@ -349,3 +349,13 @@ async def test_tunnels_are_kept_while_their_machines_are_known(
     with pytest.raises(asyncio.CancelledError):
         await one._keep_tunnels()
     assert calls == [("a", ("ssh", "a")), ("b", ("ssh", "b"))] and ended == ["a", "b"] and set(turns) == {2.0}
+
+
+async def test_only_what_is_placed_here_now_is_started(there: StoringClient, state_home: Path) -> None:
+    one, given = made(there), spec("native", id="a")
+    order = replace(begun(given, 1.0), state="placed", node="n1", attempt=2)
+    for more in ({"attempt": 3}, {"node": "n2"}, {"state": "cancelled"}):
+        await one.bus.put("order.a", encode(replace(order, **more)))
+        await one.bus.put("spec.a", encode(given))
+        await one._take("a", 2)
+    assert not os.path.exists(runs.directory("a", 2))

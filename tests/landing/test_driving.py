@@ -3,19 +3,25 @@
 import asyncio
 import os
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
+import pytest
 from msgspec.structs import replace
 
+from tests.fleet.engine.buses import StoringClient
 from tests.landing.finished import Finished
 from tests.landing.trains import CHECK, empty
 from treadle.fleet.engine.bus import Bus
+from treadle.fleet.orders import encode
+from treadle.io.process import table
 from treadle.landing import train
 from treadle.landing.train import Train, driver_lease
 from treadle.receipts.trace import Check
-from treadle.wire.fleet.train import Car, LeftOut, QueuedChange, ReturnedChange, TrainRecord
+from treadle.wire.fleet.train import Car, DriverRecord, LeftOut, QueuedChange, ReturnedChange, TrainRecord
 
 
 async def test_of_two_trains_at_once_one_checks_and_both_tell(bus: Bus, finished: Finished, repository: Path) -> None:
@@ -56,6 +62,25 @@ async def test_a_seat_is_given_up_by_leaving_and_taken_at_once_from_the_killed(b
     )
     done = await asyncio.to_thread(subprocess.run, [sys.executable, "-c", code], env=dict(os.environ), timeout=60)
     assert done.returncode == -signal.SIGKILL and await one.taken()
+
+
+@pytest.mark.parametrize(
+    ("holder", "gone"),
+    [
+        ({"pid": 0, "host": "elsewhere"}, True),
+        ({"host": "elsewhere", "start": 1}, False),
+        ({}, False),
+        ({"start": 1}, True),
+    ],
+)
+async def test_a_seat_is_taken_only_from_one_that_this_machine_knows_to_be_gone(
+    holder: dict[str, Any], gone: bool
+) -> None:
+    bus, found = StoringClient().bus(), table.look(os.getpid())
+    assert found is not None
+    mine = DriverRecord(host=socket.gethostname(), pid=os.getpid(), start=found.start, token="x")
+    await bus.put("drives.t", encode(replace(mine, **holder)))
+    assert await driver_lease(bus, "t").taken() is gone
 
 
 def test_what_another_process_has_done_is_told_in_words() -> None:

@@ -7,6 +7,7 @@ from treadle.policy.network import (
     host_of,
     is_elsewhere,
     is_host,
+    is_loopback,
     is_public,
     named,
     parse,
@@ -60,6 +61,8 @@ def test_the_host_of_an_address_is_written_as_in_a_list() -> None:
 def test_a_pattern_is_not_a_host() -> None:
     assert is_host("a.example") and is_host("127.0.0.1") and is_host("localhost")
     assert not any(map(is_host, ("*.com", "*", "::1", "a.example:81", "", "a\u200b.example", "a b")))
+    assert all(map(is_loopback, ("127.9.9.9", "::1", "localhost")))
+    assert not any(map(is_loopback, ("0.0.0.0", "::", "10.0.0.1", "localhost.example", "")))
 
 
 @pytest.mark.parametrize(

@@ -170,6 +170,15 @@ assert not match(dirs, "a/" * 1000) and not overlaps(dirs, "a?/" * 1000 + "c")
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
 
 
+@pytest.mark.parametrize(
+    ("pattern", "says"),
+    [("{a,b}" * 200, "alternatives"), ("a**" * 200 + "b", "alternatives"), ("{" * 5000, "characters"), ("", "empty")],
+)
+def test_a_pattern_that_stands_for_too_much_is_refused_at_once(pattern: str, says: str) -> None:
+    with pytest.raises(ConfigError, match=says):
+        match(pattern, "a")
+
+
 @pytest.mark.parametrize("pattern", ["*", "src/*.ts", "src/**", "**", "a/b*", "{a,b}", "src/?"])
 def test_a_pattern_with_a_wildcard_is_not_literal_wherever_it_stands(pattern: str) -> None:
     assert not patterns.is_literal(pattern)

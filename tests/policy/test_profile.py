@@ -1,6 +1,7 @@
 """The guard of a session: its mode, its rules, what only looks, and files that other programs obey."""
 
 from pathlib import Path
+from typing import cast
 
 import pytest
 
@@ -368,3 +369,29 @@ def test_a_redirection_to_one_is_a_question_too() -> None:
     guard = Profile("/w", mode="full-auto", disk=DISK)
     command = Access(tool="bash", kind="execute", command="echo x > .git/hooks/post-commit")
     assert guard(command).verdict == "ask"
+
+
+@pytest.mark.parametrize("path", [".git/config", "sub/.vscode/tasks.json", "AGENTS.md", "x.code-workspace"])
+def test_writing_what_other_programs_obey_is_a_question_unless_a_rule_names_it(path: str) -> None:
+    write = Access(tool="write_file", kind="write", paths=(f"/w/{path}",))
+    for mode, rules, verdict in (
+        ("auto-edit", Rules(), "ask"),
+        ("full-auto", Rules(allow=("Write",)), "ask"),
+        ("full-auto", Rules(allow=(f"Write({path})",)), "allow"),
+        ("yolo", Rules(), "allow"),
+    ):
+        assert Profile("/w", rules, cast(Mode, mode), disk=DISK)(write).verdict == verdict, mode
+
+
+def test_where_edits_are_allowed_a_command_may_make_files_here_and_nothing_else(work: Path) -> None:
+    for command in ("mkdir -p made", "mv a.txt b", "cp a.txt b", "ls && touch x"):
+        assert verdict(work, command, "auto-edit") == "allow", command
+    for command in (
+        *("cp /etc/passwd x", "mv a.txt /tmp/x", "mkdir ../x", "touch .git/hooks/pre-commit", "rm a.txt"),
+        "cp a.txt $HOME",
+    ):
+        assert verdict(work, command, "auto-edit") == "ask", command
+
+
+def test_what_is_of_no_known_kind_counts_as_executing(repo: Path) -> None:
+    assert guard(repo, "auto-edit")(Access(tool="mcp__x__y", kind="other")).verdict == "ask"

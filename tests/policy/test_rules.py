@@ -4,9 +4,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from treadle.errors import ConfigError
 from treadle.events import ToolKind
 from treadle.io.machine import DISK
-from treadle.policy.rules import MAX_FOUND, AsWritten, RuleSet
+from treadle.policy.rules import MAX_FOUND, AsWritten, RuleSet, parse_rule
 from treadle.session import Access, Rules
 
 CWD = "/work/repo"
@@ -327,3 +328,28 @@ def test_a_rule_can_be_the_whole_command_or_name_every_path() -> None:
     both = Access(tool="read_file", kind="read", paths=(f"{CWD}/a.txt", f"{CWD}/b.txt"))
     assert found.names_paths(file("read", "a.txt")) and not found.names_paths(both)
     assert not found.names_paths(bash("ls"))
+
+
+def test_allow_needs_every_part_and_every_path() -> None:
+    allow = ("Bash(git status*)", "Bash(cd *)")
+    assert verdict(bash("cd a && LANG=C timeout 5 git status -s"), allow=allow) == "allow"
+    for command in (
+        *("GIT_SSH_COMMAND=evil git status", "PATH=/evil; git status", "sudo git status", "git status $(evil)"),
+        *("git status; $X", "/tmp/git status", "git status; make"),
+    ):
+        assert verdict(bash(command), allow=allow) == "none", command
+    both = Access(tool="multi_edit", kind="write", paths=(f"{CWD}/a/x", f"{CWD}/b/x"))
+    assert verdict(both, allow=("Write(a/**)",)) == "none"
+    assert verdict(both, allow=("Write(a/**)", "Write(b/**)")) == "allow"
+    assert verdict(both, deny=("Write(b/**)",)) == "deny"
+
+
+def test_a_working_directory_with_pattern_characters_is_taken_literally() -> None:
+    rules = RuleSet(Rules(deny=("Write(x)",)), "/a[b]*{c,d}", DISK)
+    assert rules.judge(Access(tool="write_file", kind="write", paths=("/a[b]*{c,d}/x",)))
+
+
+@pytest.mark.parametrize("text", ["", "Bash(", "Bash)x(", "two words", "Write({a,b}" + "{a,b}" * 20 + ")"])
+def test_what_is_not_a_rule_is_refused(text: str) -> None:
+    with pytest.raises(ConfigError):
+        parse_rule(text)

@@ -1,5 +1,6 @@
 """The HTTP side of A2A, in the test's own process on loopback: who gets in, what is JSON-RPC, streams."""
 
+import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -7,9 +8,11 @@ from typing import Any
 
 import httpx2
 import msgspec
+import pytest
 
 from treadle.doors.a2a.door import A2aDoor
 from treadle.events import Message, TextDelta
+from treadle.serve import a2a
 from treadle.serve.a2a import A2aServer
 from treadle.serve.gate import BODY_MAX
 from treadle.serve.listening import Listening
@@ -140,3 +143,17 @@ async def test_no_one_is_called_back(tmp_path: Path) -> None:
         push = {"taskPushNotificationConfig": {"url": "https://hooks.example/"}}
         assert await client.refused("SendMessage", {"message": HELLO, "configuration": push}) == -32003
         assert (await client.call("ListTasks"))["totalSize"] == 0, "nothing was begun"
+
+
+async def test_only_so_many_streams_are_open_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(a2a, "STREAMS_MAX", 1)
+    go = asyncio.Event()
+    async with served_agent(tmp_path, [TextDelta(text="One"), go, Message(text="One")]) as (client, _):
+        body = {"jsonrpc": "2.0", "id": 1, "method": "SendStreamingMessage", "params": {"message": HELLO}}
+        async with asyncio.timeout(60), client.http.stream("POST", "/", json=body) as answer:
+            lines = answer.aiter_lines()
+            await anext(lines)
+            refused = (await client.raw("SendStreamingMessage", {"message": HELLO})).json()["error"]
+            assert refused["code"] == -32603 and "1 streams are open" in refused["message"]
+            go.set()
+            assert "TASK_STATE_COMPLETED" in [line async for line in lines][-2]

@@ -119,3 +119,10 @@ def test_a_door_of_another_distribution_serves_an_agent(tmp_path: Path, monkeypa
     done = subprocess.run(program, env={**os.environ, "PYTHONPATH": path}, capture_output=True, timeout=60)
     assert (done.stdout, done.returncode) == (b"claude", 7), done.stderr
     assert Path(config_file()).read_text().startswith("[extensions]")
+
+
+def test_two_distributions_with_one_name_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    add_distribution(monkeypatch, EXAMPLES / "forges", tmp_path / "there")
+    made(tmp_path, monkeypatch, '[project.entry-points."treadle.forges"]\ngitlab = "odd_one:CARD"\n')
+    with pytest.raises(ConfigError, match="treadle-forges and odd both have 'gitlab' among their forges"):
+        forge_of("gitlab", "", ADDRESS)

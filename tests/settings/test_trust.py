@@ -30,6 +30,7 @@ def test_nothing_is_trusted_until_somebody_says_so(repo: Path) -> None:
     assert trust.is_trusted(str(repo))
     assert trust.is_trusted(str(repo / "." / ".." / "repo"))
     assert not trust.is_trusted(str(repo.parent))
+    assert trust.remove(str(repo)) and not trust.is_trusted(str(repo)) and not trust.remove(str(repo))
 
 
 @pytest.mark.parametrize(
@@ -83,6 +84,8 @@ def test_what_belongs_to_another_user_is_not_used_unless_a_person_trusts_it(
 
 
 def test_what_cannot_be_hashed_cannot_be_trusted(repo: Path) -> None:
+    with pytest.raises(ConfigError, match="config.toml is not a directory"):
+        trust.trust(str(repo / ".treadle" / "config.toml"))
     (repo / ".treadle" / "link").symlink_to("/etc")
     with pytest.raises(ConfigError, match="link is not a plain file"):
         trust.trust(str(repo))

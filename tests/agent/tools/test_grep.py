@@ -108,11 +108,14 @@ async def test_what_rules_hide_is_not_searched(tmp_path: Path) -> None:
     assert await workspace.run("grep", pattern="needle") == "open:1:needle"
 
 
-async def test_a_fifo_and_a_wrong_glob_are_refused(workspace: Workspace) -> None:
+async def test_a_fifo_a_wrong_glob_and_a_pattern_across_lines_are_refused(workspace: Workspace) -> None:
     grep = searcher(workspace, INSTALLED)
     os.mkfifo(workspace.root / "pipe")
     with pytest.raises(ToolError, match="is a FIFO"):
         await grep("x", path="pipe")
+    for pattern in ("a\nb", r"a\nb", "a\0b"):
+        with pytest.raises(ToolError, match="within one line"):
+            await grep(pattern)
     with pytest.raises(ToolError, match="a pattern may have at most"):
         await grep("x", glob="a" * 100_000)
     access = Grep().access(GrepArgs(pattern="x", path="src"), workspace.context.resolve)

@@ -147,6 +147,16 @@ async def test_a_redirect_to_where_rules_forbid_to_go_is_refused(server: Server,
         await workspace.run("web_fetch", url=f"http://127.0.0.1:{server.port}/")
 
 
+async def test_a_redirect_without_end_or_to_a_file_is_refused(
+    server: Server, fetch: Callable[[str], Awaitable[str]]
+) -> None:
+    server.answers["/loop"] = http(b"", status="302 Found", Location="/loop")
+    server.answers["/file"] = http(b"", status="302 Found", Location="file:///etc/passwd")
+    for path, says in (("loop", "redirects more than 5 times"), ("file", "only http and https")):
+        with pytest.raises(ToolError, match=says):
+            await fetch(f"http://127.0.0.1:{server.port}/{path}")
+
+
 async def test_too_much_is_cut_also_when_it_was_packed(server: Server, fetch: Callable[[str], Awaitable[str]]) -> None:
     size = web_fetch.MAX_BYTES + 1000
     server.answers["/plain"] = http(b"x" * size, "text/plain")

@@ -96,3 +96,19 @@ async def test_what_a_killed_writer_left_is_removed_by_the_next(tmp_path: Path) 
     os.utime(left, (1, 1))
     await Workspace(tmp_path).run("write_file", file_path="a.txt", content="x")
     assert sorted(os.listdir(tmp_path)) == [fresh.name, "a.txt"]
+
+
+async def test_what_is_hidden_claimed_or_no_file_is_not_written(workspace: Workspace) -> None:
+    path = workspace.write("a.txt", "secret words\n")
+    hiding = Workspace(workspace.root, hidden=lambda path: path.endswith("a.txt"))
+    with pytest.raises(ToolError, match="A rule forbids reading it") as caught:
+        await hiding.run("write_file", file_path="a.txt", content="mine\n")
+    assert "secret" not in str(caught.value)
+    workspace.claimed.add(str(path))
+    with pytest.raises(Denied, match="claimed by another agent"):
+        await workspace.edit("write_file", file_path="a.txt", content="mine\n")
+    os.mkfifo(workspace.root / "pipe")
+    for name, says in (("pipe", "is a FIFO"), (".", "is a directory"), ("a.txt/b", "parent directories is a file")):
+        with pytest.raises(ToolError, match=says):
+            await workspace.run("write_file", file_path=name, content="x")
+    assert path.read_text() == "secret words\n" and not workspace.events

@@ -265,6 +265,7 @@ async def test_a_command_that_fails_is_an_error_so_that_it_is_tried_again() -> N
 
 def test_only_a_place_that_can_be_told_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOOK", "https://x.example/secret")
+    monkeypatch.setenv("AGAIN", "env:HOOK")
     for target in ("https://x.example/y", "command:notify-send", "http://127.0.0.1:1/x"):
         assert callable(parse(target))
     assert callable(parse("env:HOOK"))
@@ -274,6 +275,7 @@ def test_only_a_place_that_can_be_told_is_taken(monkeypatch: pytest.MonkeyPatch)
         "",
         "command:",
         "env:NO_SUCH",
+        "env:AGAIN",
         "telegram:https://x/b#1",
     )
     for target in wrong:
