@@ -20,6 +20,7 @@ from treadle.agent import detached
 from treadle.agent.detached import Detached, every, find
 from treadle.agent.session import NativeSession
 from treadle.agent.tools.base import writing_freely
+from treadle.errors import StorageError
 from treadle.events import AnyEvent, Event, Task, TaskChanged, TaskGroupChanged, encode
 from treadle.io.process import table
 from treadle.io.process.registry import keeper_trees
@@ -232,3 +233,21 @@ async def test_what_a_killed_runner_had_not_finished_has_failed_and_what_was_clo
     assert [task.id for task in group.tasks] == ["agent_b"] and os.path.exists(directory)
     await group.close("agent_b")
     assert not os.path.exists(directory)
+
+
+def test_what_is_damaged_or_of_a_newer_version_is_left_out_and_untouched() -> None:
+    for name, content in {"a": b"", "b": b"[]", "c": plan(format=2), "d": b"\xff{"}.items():
+        directory = written(name, content)
+        with pytest.raises(StorageError):
+            Detached(directory)
+        assert Path(directory, "plan.json").read_bytes() == content
+    assert every() == []
+
+
+async def test_permissions_go_along_and_nobody_can_be_asked(opened: Opened, work: Path) -> None:
+    call = (
+        '[[reply]]\nwhen = "go"\n[[reply.call]]\nname = "write_file"\narguments = { file_path = "x", content = "" }\n'
+    )
+    session = await opened(call + '[[reply]]\ntext = "refused"\n', mode="suggest", answers=True)
+    group = await detach(session, 'a:"go"')
+    assert "refused" in await waited(session, group.group.id) and not (work / "x").exists()

@@ -1,5 +1,6 @@
 """A session that is killed with its commits not yet taken over loses none of them, and leaves no lock."""
 
+import asyncio
 import os
 import signal
 import subprocess
@@ -11,9 +12,11 @@ import pytest
 from tests.agent.checkouts import Working, checkout, git
 from treadle.cli import doctor
 from treadle.errors import Busy
+from treadle.io.files import locked
 from treadle.io.paths import state_dir
 from treadle.io.sandbox import methods
 from treadle.sandboxed import repositories
+from treadle.workspace.in_place import OWNED
 
 pytestmark = pytest.mark.skipif(methods.available().method != "bubblewrap", reason="needs bubblewrap")
 KILLED = """
@@ -246,3 +249,16 @@ async def test_a_session_that_lives_keeps_what_it_has(top: Path) -> None:
     with pytest.raises(Busy):
         await repositories.drop(left)
     agent.confining.close()
+
+
+async def test_what_another_session_takes_over_just_now_is_left_to_it(top: Path) -> None:
+    killed(top, "git commit -q --allow-empty -m two")
+    [left] = repositories.find()
+    adopting = repositories.adopt(str(top))
+    found = adopting.send(None)  # it goes on when a thread has found what is left
+    await asyncio.wait([found])
+    with locked(os.path.join(left.home, OWNED), 0), pytest.raises(StopIteration) as ended:
+        adopting.send(None)
+    assert ended.value.value == [] and git(top, "branch", "--list", "treadle/*") == ""
+    [note] = await repositories.adopt(str(top))
+    assert "treadle/killed" in note and kept() == []

@@ -14,6 +14,7 @@ from tests.io.sandbox.rooms import sh
 from treadle.errors import Denied
 from treadle.io.sandbox import methods
 from treadle.io.sandbox.start import start
+from treadle.sandboxed import confining
 from treadle.workspace import index_file
 from treadle.workspace.in_place import LOCK
 
@@ -334,3 +335,15 @@ async def test_what_is_being_taken_over_goes_on_when_the_turn_is_cancelled(
     assert (
         log(top) == "two\none" and git(top, "status", "--porcelain") == git(top, "branch", "--list", "treadle/*") == ""
     )
+
+
+async def test_what_the_agents_git_makes_wait_for_ever_is_kept_for_the_next_turn(
+    top: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(confining, "LEAST_SECONDS", 1.0)
+    agent = Working(top, seconds=0.0)
+    await agent.run("git commit -q --allow-empty -m two; mkfifo .git/slow; git config include.path slow")
+    [said] = agent.said
+    assert "git did not end within" in said and "it is kept, and taken over by the next turn" in said
+    assert log(top) == "one"
+    agent.confining.close()

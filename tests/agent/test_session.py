@@ -1,6 +1,7 @@
 """A session of our own agent: resumed, forked, changed, interrupted, closed."""
 
 import asyncio
+import json
 import os
 from pathlib import Path
 
@@ -128,3 +129,15 @@ async def test_a_history_with_lines_that_cannot_be_read_is_resumed_and_says_so(o
 
 def warned(session: NativeSession) -> list[str]:
     return [event.message for event in session.events(after=0, observer=True).ready() if isinstance(event, Warned)]
+
+
+async def test_a_hook_keeps_a_prompt_from_the_model(opened: Opened, work: Path) -> None:
+    asked = "grep -q secret && { echo no >&2; exit 2; }; echo remember"
+    (work / ".claude").mkdir()
+    entries = {"UserPromptSubmit": [{"hooks": [{"command": asked}]}]}
+    (work / ".claude" / "settings.json").write_text(json.dumps({"hooks": entries}))
+    session = await opened(SAY, trusted=True)
+    ended = (await turn(session, "the secret"))[-1]
+    assert isinstance(ended, TurnEnded) and ended.text == "a hook blocked the prompt: no"
+    await turn(session, "go")
+    assert [message.text.strip() for message in session.context.messages] == ["remember", "go", "done"]
