@@ -217,3 +217,8 @@ def test_pieces_are_redacted_together_and_trees_keep_their_other_values() -> Non
     assert len(pieces) == 3 and "".join(pieces) == f"it is {MARK} ok" and redactor.pieces([]) == []
     assert redactor.tree({1: ("correct-horse", 2)}) == {1: [MARK, 2]}
     assert redactor.text("x" * 64) in redactor._clean and redactor.text("x" * 65) not in redactor._clean
+
+
+@pytest.mark.parametrize("hostile", ["TOKEN", "a", "eyJ", "-", '"', "A_"])
+def test_a_million_characters_take_linear_time(hostile: str) -> None:
+    Redactor().text(hostile * (1_000_000 // len(hostile)))

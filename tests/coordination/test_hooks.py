@@ -323,3 +323,15 @@ def test_a_directory_of_the_person_is_forwarded_to_and_stays_theirs(
     assert git(project, "config", "--local", "heimdall.hooksPath") == "=~/my hooks"
     assert hooks.uninstall(str(project)) == [str(ours / name) for name in ("pre-commit", "pre-push", "pre-receive")]
     assert not ours.exists() and "hooksPath" not in (project / ".git/config").read_text()
+
+
+def test_the_hooks_guard_every_worktree(heimdall: Run, project: Path, claims: Claims, tmp_path: Path) -> None:
+    heimdall("claim", "guard", "install")
+    git(project, "worktree", "add", "-q", str(tmp_path / "other"), "-b", "other")
+    change(tmp_path / "other")
+    assert attempt(tmp_path / "other", "commit", "-qm", "no").returncode != 0
+
+
+def test_a_clone_that_has_no_claims_never_says_that_a_range_is_clear(heimdall: Run, project: Path) -> None:
+    told = heimdall("claim", "check", "--diff", "HEAD")
+    assert told.returncode == 2 and "cannot tell" in told.stderr and "clear" not in told.stdout

@@ -14,7 +14,7 @@ from treadle.drivers.confined import HostGate, enclosure
 from treadle.drivers.worker.driver import WorkerAgent
 from treadle.events import AnyEvent, Asked, Event, TurnEnded, Warned
 from treadle.io.sandbox import methods
-from treadle.session import Answer, SessionSpec, Toolset
+from treadle.session import Answer, Confinement, SessionSpec, Toolset
 from treadle.sessions.served import run_turn
 from treadle.testing.server import ModelServer
 
@@ -139,3 +139,28 @@ async def test_what_a_person_allows_for_the_session_is_reached_from_then_on() ->
         assert not await gate.reach("other.example", 443)
     granted = [event.message for event in said if isinstance(event, Warned) and "rest of this session" in event.message]
     assert len(granted) == 1 and granted[0].startswith("kept.example can be reached")
+
+
+@pytest.mark.parametrize(
+    ("name", "mode", "asked", "found"),
+    [
+        *(("codex", mode, {}, ("off", cards()["codex"].hosts)) for mode in ("auto-edit", "full-auto", None)),
+        ("codex", "full-auto", {"network": "on"}, ("on", ())),
+        (
+            "codex",
+            "full-auto",
+            {"network": "off", "hosts": ("a.example",)},
+            ("off", ("a.example", *cards()["codex"].hosts)),
+        ),
+        ("codex", "suggest", {}, ("on", ())),
+        ("worker:mine", "full-auto", {}, ("on", ())),
+    ],
+)
+def test_an_agent_that_is_known_reaches_its_model_only_unless_a_person_sees_what_it_does(
+    tmp_path: Path, name: str, mode: Any, asked: Any, found: object
+) -> None:
+    spec = SessionSpec(cwd=str(tmp_path), mode=mode, confinement=Confinement(use="on", **asked))
+    made = enclosure(spec, name, [name], {"HOME": str(tmp_path)})
+    assert made is not None and (made.asked.network, made.asked.hosts) == found
+    assert (made.warning is not None) == (name != "codex"), "that it has the network is said"
+    made.close()

@@ -159,3 +159,8 @@ def test_a_body_over_the_cap_is_skipped_and_the_next_message_is_read() -> None:
     stream = b"Content-Length: 30\n\n" + b"x" * 30 + b"Content-Length: 2\n\n{}"
     error, message = MessageSplitter(20).feed(stream)
     assert isinstance(error, LineTooLong) and message == b"{}"
+
+
+def test_endless_headers_are_an_error() -> None:
+    found = MessageSplitter().feed(b"Content-Length: 2\n" + b"X-Filler: abcdefgh\n" * 600)
+    assert isinstance(found[0], LineTooLong)

@@ -184,5 +184,7 @@ def test_the_shortest_way_of_a_frame_gives_what_the_long_one_does(data: bytes, s
 def test_a_frame_of_one_mebibyte_is_taken_and_one_byte_more_is_not() -> None:
     whole = b"\x01" + (1024 * 1024).to_bytes(4, "big") + bytes(1024 * 1024)
     assert supervisor().receive(whole) == [Input(bytes(1024 * 1024))]
+    with pytest.raises(LocalProtocolError):
+        terminal.encode(Input(bytes(1024 * 1024 + 1)))
     [error] = supervisor().receive(b"\x01" + (1024 * 1024 + 1).to_bytes(4, "big"))
     assert isinstance(error, RemoteProtocolError)
