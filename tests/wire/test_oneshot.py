@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from treadle import events
-from treadle.errors import InvalidJson
+from treadle.errors import ConfigError, InvalidJson
 from treadle.wire.oneshot import records as wire
-from treadle.wire.oneshot.arguments import to_ours, to_theirs
+from treadle.wire.oneshot.arguments import subagent, to_ours, to_theirs
 from treadle.wire.oneshot.connection import Connection
 from treadle.wire.oneshot.content import hunks, undone
 from treadle.wire.oneshot.records import LineIds
@@ -65,3 +65,9 @@ def test_a_line_has_the_head_of_its_message_and_the_same_id_each_time_it_is_made
     assert {line["parent_tool_use_id"] for line in first} == {"p"} and first[0]["timestamp"]
     alone = events.Message(text="a", turn="t")
     assert REPLY.line(alone)["uuid"] != REPLY.line(alone)["uuid"]  # type: ignore[index]
+
+
+@pytest.mark.parametrize("key", ["mcpServers", "permissionMode", "memory", "background", "hooks", "isolation"])
+def test_a_subagent_that_asks_for_what_we_do_not_have_is_refused(key: str) -> None:
+    with pytest.raises(ConfigError, match=key):
+        subagent("odd", {"description": "d", "prompt": "p", key: ["x"]})
