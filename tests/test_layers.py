@@ -65,7 +65,7 @@ LIGHT = [
     "io.process.signals",
     "io.process.launch",
     "cli.worker_entry",
-    "cli.heimdall.inside",
+    "cli.heimdall.dispatch",
 ]
 HEAVY = {"msgspec", "asyncio", "dataclasses", "psutil", "tomllib", "click"}
 

@@ -7,7 +7,7 @@ import pytest
 
 from tests.coordination.conftest import Run, git
 from tests.safety.own_git import SETS, canaries, script
-from treadle.coordination import changes, overview
+from treadle.coordination import changes
 from treadle.coordination.claims import Claims
 from treadle.coordination.planning import Planning
 from treadle.errors import ConfigError
@@ -132,6 +132,6 @@ def test_nothing_that_an_agent_left_in_a_checkout_is_run(
     listed = changes.uncommitted(str(project))
     changes.staged_changes(str(project))
     if not name.startswith("git-"):  # those have put another repository in the place of this one
-        overview.scan(claims)
+        changes.scan(claims)
         list(changes.commits(str(project), "HEAD"))
     assert "work.txt" in listed and (tmp_path / "ended").exists() and canaries(tmp_path) == set()

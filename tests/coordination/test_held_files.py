@@ -9,7 +9,7 @@ import pytest
 
 from tests.coordination.conftest import git, here
 from tests.coordination.test_pretool import BOB, ask
-from treadle.coordination import held_files
+from treadle.coordination import guard
 from treadle.coordination.claims import Claims
 from treadle.coordination.planning import Planning
 
@@ -68,12 +68,12 @@ def test_what_it_had_become_is_kept(project: Path, claims: Claims) -> None:
     assert Path(place.rstrip(".")).read_text() == "mine\n"
 
 
-@pytest.mark.parametrize(("seconds", "stays"), [(held_files.RETAINED_SECONDS, True), (-1.0, False)])
+@pytest.mark.parametrize(("seconds", "stays"), [(guard.RETAINED_SECONDS, True), (-1.0, False)])
 def test_what_it_had_become_is_kept_for_a_week_however_much_there_is(
     project: Path, claims: Claims, monkeypatch: pytest.MonkeyPatch, seconds: float, stays: bool
 ) -> None:
-    monkeypatch.setattr(held_files, "RETAINED_SECONDS", seconds)
-    monkeypatch.setattr(held_files, "MOST_FILES", 2)
+    monkeypatch.setattr(guard, "RETAINED_SECONDS", seconds)
+    monkeypatch.setattr(guard, "MOST_FILES", 2)
     told = [call(project, f"echo {each} > src/a/b.ts") for each in range(6)]
     (place,) = [word.rstrip(".") for word in told[0].split() if "/changed-" in word]
     assert os.path.exists(place) == stays
@@ -166,7 +166,7 @@ def test_what_a_look_afterwards_would_not_show_is_asked(project: Path, claims: C
 def test_where_more_is_held_than_can_be_kept_it_is_asked(
     project: Path, claims: Claims, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(held_files, "MOST_BYTES", 3)
+    monkeypatch.setattr(guard, "MOST_BYTES", 3)
     said = ask(project, "claude", "Bash", {"command": HIDDEN})
     assert said is not None and said["hookSpecificOutput"]["permissionDecision"] == "ask"
     assert ask(project, "claude", "Bash", {"command": "make"}) is None

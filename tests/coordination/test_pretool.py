@@ -11,7 +11,7 @@ import pytest
 from tests.coordination.conftest import here
 from tests.coordination.corpus import WRITING_CALLS
 from treadle.coordination.claims import Claims
-from treadle.coordination.pretool import PROGRAMS, OutsideCall
+from treadle.coordination.guard import PROGRAMS, OutsideCall
 
 BOB = "haid:bob.box-0002"
 

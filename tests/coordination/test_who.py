@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from treadle.coordination.bindings import IdentityBindings
-from treadle.coordination.claims import Claims, Collision
-from treadle.coordination.overview import lines, rows
+from treadle.coordination.claims import Claims, Collision, lines, rows
 from treadle.coordination.planning import Planning
 
 ROOT, BOB = "haid:ann.box-0001", "haid:bob.box-0002"

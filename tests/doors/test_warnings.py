@@ -13,7 +13,7 @@ from tests.doors.mcp import test_door as mcp
 from tests.doors.oneshot.ran import Ran
 from tests.doors.sidecar.test_door import order
 from tests.doors.worker import test_door as worker
-from treadle.doors.oneshot.verbose import Verbose
+from treadle.doors.oneshot.hosting import Verbose
 from treadle.events import Warned
 from treadle.receipts.work import AgentWork
 from treadle.session import SessionSpec

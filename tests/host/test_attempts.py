@@ -11,7 +11,7 @@ from tests.host.conftest import QUICK, order, scripted
 from tests.host.test_run import more
 from tests.workspace.repositories import make
 from treadle.errors import Cancelled
-from treadle.host.attempts import Attempts
+from treadle.host.backends import Attempts
 from treadle.host.job import Backend, Job
 from treadle.host.run import HostRun
 from treadle.host.store import ReceiptStore

@@ -11,7 +11,8 @@ from msgspec.structs import replace
 from tests.workspace.repositories import make
 from treadle.errors import ConfigError, NotFound
 from treadle.host import gate
-from treadle.host.signing import Signer, TrustedKey
+from treadle.host.gate import TrustedKey
+from treadle.host.signing import Signer
 from treadle.workspace.checkouts import around
 
 KEY = Signer(b"1" * 32).public_key

@@ -14,7 +14,8 @@ from msgspec.structs import replace
 
 from tests.wire.conversations.sidecar import SAMPLE_ORDER, SAMPLE_RECEIPT
 from treadle.errors import NotFound, StorageError
-from treadle.host.signing import Signer, TrustedKey, TrustedKeys, make_key
+from treadle.host.gate import TrustedKey, TrustedKeys
+from treadle.host.signing import Signer, make_key
 from treadle.host.store import ReceiptStore
 from treadle.redact import Redactor
 from treadle.wire.sidecar import receipts

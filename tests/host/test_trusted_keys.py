@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from treadle.errors import ConfigError, StorageError
-from treadle.host.signing import Signer, TrustedKeys, default_path, trusted_keys
+from treadle.host.gate import TrustedKeys, default_path, trusted_keys
+from treadle.host.signing import Signer
 
 ONE, OTHER = Signer(b"1" * 32), Signer(b"2" * 32)
 T = "2026-06-01T00:00:00Z"

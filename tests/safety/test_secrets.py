@@ -10,7 +10,7 @@ import pytest
 
 from tests.agent.test_project import knowledge
 from tests.io.sandbox.rooms import repository
-from treadle.coordination import changes, overview
+from treadle.coordination import changes
 from treadle.coordination.claims import Claims
 from treadle.coordination.planning import Planning
 from treadle.host.event_file import EventFile, encode_events
@@ -129,7 +129,7 @@ def test_our_git_runs_nothing_that_a_repository_configures(tmp_path: Path) -> No
     assert user is not None and b"two" in uncommitted.patch(user)[0]
     assert changes.uncommitted(str(workspace)) and changes.staged_changes(str(workspace)) == []
     assert (
-        list(changes.commits(str(workspace), "HEAD")) and overview.scan(Claims(Planning(project=str(workspace)))) == []
+        list(changes.commits(str(workspace), "HEAD")) and changes.scan(Claims(Planning(project=str(workspace)))) == []
     )
     place = prepare("worktree", str(workspace), str(tmp_path / "run"), name="r1")
     Path(place.root, "file.txt").write_text("three\n")

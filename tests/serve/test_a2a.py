@@ -12,8 +12,8 @@ import pytest
 
 from treadle.doors.a2a.door import A2aDoor
 from treadle.events import Message, TextDelta
-from treadle.serve import a2a
-from treadle.serve.a2a import A2aServer
+from treadle.serve import agents
+from treadle.serve.agents import A2aServer
 from treadle.serve.gate import BODY_MAX
 from treadle.serve.listening import Listening
 from treadle.serve.server import served
@@ -146,7 +146,7 @@ async def test_no_one_is_called_back(tmp_path: Path) -> None:
 
 
 async def test_only_so_many_streams_are_open_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(a2a, "STREAMS_MAX", 1)
+    monkeypatch.setattr(agents, "STREAMS_MAX", 1)
     go = asyncio.Event()
     async with served_agent(tmp_path, [TextDelta(text="One"), go, Message(text="One")]) as (client, _):
         body = {"jsonrpc": "2.0", "id": 1, "method": "SendStreamingMessage", "params": {"message": HELLO}}

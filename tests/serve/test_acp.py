@@ -13,8 +13,8 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from treadle.doors.acp.door import AcpDoor
 from treadle.events import Message, TextDelta
-from treadle.serve import acp
-from treadle.serve.acp import PATH, AcpServer
+from treadle.serve import agents
+from treadle.serve.agents import ACP_PATH, AcpServer
 from treadle.serve.listening import Listening
 from treadle.serve.server import served
 from treadle.serve.tokens import Tokens
@@ -35,7 +35,7 @@ async def serving(tmp_path: Path, *turns: Sequence[Any]) -> AsyncIterator[tuple[
         tokens=tokens,
     )
     async with served(server, listening):
-        yield listening.address.replace("http", "ws", 1) + PATH, tokens
+        yield listening.address.replace("http", "ws", 1) + ACP_PATH, tokens
 
 
 def editor(url: str, token: str) -> connect:
@@ -84,7 +84,7 @@ async def test_bytes_end_the_connection_and_no_other(tmp_path: Path) -> None:
 async def test_more_editors_than_there_is_room_for_are_turned_away(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(acp, "EDITORS_MAX", 1)
+    monkeypatch.setattr(agents, "EDITORS_MAX", 1)
     async with serving(tmp_path) as (url, tokens):
         token = tokens.make("me", "all")[1]
         async with editor(url, token) as first:

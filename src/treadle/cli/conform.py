@@ -14,12 +14,20 @@ from treadle.conform.kit import Candidate, Kit, Ruling, as_data, counts, judge, 
 from treadle.io.files import write_atomic
 from treadle.io.process.loop import run_async
 
-PROTOCOLS = ("worker", "sidecar", "oneshot", "acp", "mcp", "ledger", "terminal")
+KITS = {
+    "worker": "treadle.conform.worker",
+    "sidecar": "treadle.conform.sidecar",
+    "oneshot": "treadle.conform.oneshot",
+    "acp": "treadle.conform.acp",
+    "mcp": "treadle.conform.mcp",
+    "ledger": "treadle.conform.ledger",
+    "terminal": "treadle.conform.terminal",
+}
 MARKS = {"kept": ("ok", "green"), "broken": ("NO", "red"), "untried": ("--", "yellow")}
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"], "ignore_unknown_options": True})
-@click.argument("protocol", type=click.Choice(PROTOCOLS))
+@click.argument("protocol", type=click.Choice(tuple(KITS)))
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
 @click.option("--against", metavar="COMMAND", help="Test this program too, and show both side by side.")
 @click.option("--only", default="", metavar="TEXT", help="Test only clauses that contain this text.")
@@ -51,7 +59,7 @@ def conform(
     (OPENAI_BASE_URL, ANTHROPIC_BASE_URL, HEDDLE_BASE_URL, ...), so it needs no key and costs nothing. The program is
     not sandboxed. Exit code 0: all tested clauses pass; 1: some fail.
     """
-    kit: Kit = importlib.import_module(f"treadle.conform.{protocol}").KIT
+    kit: Kit = importlib.import_module(KITS[protocol]).KIT
     variables = _variables(env)
     found: dict[str, list[Ruling]] = {}
     for words in (command, *([tuple(shlex.split(against))] if against else [])):

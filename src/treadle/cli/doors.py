@@ -83,7 +83,7 @@ def _serve(tokens: Any, as_json: bool, options: dict[str, Any]) -> None:
     from treadle.settings import config
 
     try:
-        from treadle.serve.a2a import A2aServer
+        from treadle.serve.agents import A2aServer
         from treadle.serve.listening import Listening
         from treadle.serve.server import served
     except ImportError:
@@ -184,7 +184,7 @@ def acp(
 
 def _serve_over_http(door: Any, port: int) -> None:
     try:
-        from treadle.serve.acp import PATH, AcpServer
+        from treadle.serve.agents import ACP_PATH, AcpServer
         from treadle.serve.listening import Listening
         from treadle.serve.server import served
         from treadle.serve.tokens import Tokens
@@ -195,7 +195,7 @@ def _serve_over_http(door: Any, port: int) -> None:
     async def work() -> int:
         server = AcpServer(door, address=listening.address, names=listening.names, tokens=Tokens())
         async with served(server, listening) as serving:
-            click.echo(f"{listening.address.replace('http', 'ws', 1)}{PATH}")
+            click.echo(f"{listening.address.replace('http', 'ws', 1)}{ACP_PATH}")
             click.echo("Clients need a token: treadle serve --token. Ctrl-C ends it.", err=True)
             sys.stdout.flush()
             return await serving

@@ -19,8 +19,7 @@ from treadle.drivers.sidecar.peer import Timing
 from treadle.errors import Busy, Cancelled, ConfigError
 from treadle.host import backends
 from treadle.host import order as workorder
-from treadle.host.attempts import Attempts
-from treadle.host.backends import Known, Probe
+from treadle.host.backends import Attempts, Known, Probe
 from treadle.host.conclusion import recover as recover_runs
 from treadle.host.event_file import RedactedEvents
 from treadle.host.job import (

@@ -30,8 +30,8 @@ from treadle.wire.oneshot.connection import Connection
 from treadle.wire.oneshot.records import OutputFormat
 
 if TYPE_CHECKING:
-    from treadle.doors.oneshot.greeting import Heard, SchemaCheck
     from treadle.doors.oneshot.hooks import HostHooks
+    from treadle.doors.oneshot.hosting import Heard, SchemaCheck
     from treadle.doors.oneshot.run import Hosting
     from treadle.sandboxed.turns import TurnCheck
 
@@ -269,7 +269,7 @@ async def _opening(run: PreparedRun, stream: FdStream, wire: Connection, early: 
     """Open the session, after the greeting of the program that drives us, which may say more about it."""
     spec = run.check.instruct(run.spec) if run.check else run.spec
     if run.text is None:
-        from treadle.doors.oneshot.greeting import first_records, greeted
+        from treadle.doors.oneshot.hosting import first_records, greeted
         from treadle.io.link import Link
 
         early.extend(await first_records(Link(stream, wire)))
@@ -288,7 +288,7 @@ def _verifier(run: PreparedRun) -> TurnCheck:
 def _runner(run: PreparedRun, session: Session, stream: FdStream, wire: Connection, verifier: TurnCheck) -> OneShot:
     extra, flags, spec = None, run.flags, run.spec
     if flags.verbose or flags.partial:
-        from treadle.doors.oneshot.verbose import Verbose
+        from treadle.doors.oneshot.hosting import Verbose
 
         deltas = run.text is not None
         extra = Verbose(
@@ -316,9 +316,8 @@ def _runner(run: PreparedRun, session: Session, stream: FdStream, wire: Connecti
 
 
 def _hosting(session: Session, mirror: bool) -> Hosting:
-    from treadle.doors.oneshot.greeting import Adaptable
+    from treadle.doors.oneshot.hosting import Adaptable, Mirror
     from treadle.doors.oneshot.run import Hosting
-    from treadle.doors.oneshot.verbose import Mirror
 
     hosting = Hosting(session.earlier_usage() if isinstance(session, Adaptable) else ())
     if mirror:
@@ -353,7 +352,7 @@ def _work(
 def _check(json_schema: str | None) -> SchemaCheck | None:
     if not json_schema:
         return None
-    from treadle.doors.oneshot.greeting import SchemaCheck
+    from treadle.doors.oneshot.hosting import SchemaCheck
 
     return SchemaCheck.load(json_schema)
 
@@ -371,7 +370,7 @@ def _permitting(spec: SessionSpec, tool: str | None, *, talk: bool) -> tuple[Ses
 
 
 def _put_to_tool(session: Session, tool: str, hosted: tuple[str, ...]) -> Coroutine[Any, Any, None]:
-    from treadle.doors.oneshot.greeting import Adaptable
+    from treadle.doors.oneshot.hosting import Adaptable
     from treadle.doors.oneshot.input import put_to_tool
     from treadle.wire.mcp.connection import server_prefix
 

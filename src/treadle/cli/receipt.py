@@ -18,13 +18,11 @@ from treadle.errors import ConfigError, NotFound, StorageError
 from treadle.host import evidence, gate
 from treadle.host.backends import find_backends
 from treadle.host.conclusion import address_of
+from treadle.host.gate import TrustedKey, TrustedKeys, trusted_keys
 from treadle.host.signing import (
-    TrustedKey,
-    TrustedKeys,
     load_signer,
     make_key,
     read_seed,
-    trusted_keys,
     use_agent_key,
     use_command,
 )

@@ -10,7 +10,7 @@ Words:
     claim       who may change a surface, for which task, until when; its fence is a number that only grows
     capsule, symbol, fact   what was done, what a name means, what was found out: passed on by reference, not repeated
 
-Flow: an agent acts through a command, the MCP server (`mcp`), a tool hook (`pretool`) or git (`hooks`). `bindings`
+Flow: an agent acts through a command, the MCP server (`mcp`), a tool hook (`guard`) or git (`hooks`). `bindings`
 finds its identity, `claims` decides under one lock, and the audit trail (`planning`) records it. From inside a sandbox
 the same request goes through `relay` to a process of ours outside.
 
@@ -18,7 +18,7 @@ Promises, and who keeps each:
     Of two overlapping claims one is refused, however close together they come.                 claims
     A claim that is not renewed expires; an old fence can be told from a new one.               claim, claims
     A session has one identity, by whichever way it acts.                                       bindings
-    A write under another's claim is refused before it happens, or put back after it.           pretool, held_files
+    A write under another's claim is refused before it happens, or put back after it.           guard
     A commit or push under another's claim is refused; hooks that vanish are reported.          hooks, installed_hooks
     Entries in other programs' files can be removed without a trace.                            hosts
     A number in the ledger says where it comes from: measured, estimated, counted, declared.    ledger

@@ -1,33 +1,325 @@
-"""Enforces claims on the native agent: before a tool runs, while it writes, and after a shell command.
+"""Enforces claims: on the native agent while its session runs, and on outside agents by their hooks.
 
 The one who opens a session makes a `Guarded` and passes its functions on: `judge` is a session.Guard, `writing` a
 session.Writing. Around a command whose writes cannot be foreseen, `watch` and `check` compare what others hold.
+
+An outside agent's hooks are answered before and after a tool call, in the form that its program reads. A call is judged
+like one of our own agent's: what it writes is checked. What cannot be seen before is looked at afterwards
+(`HeldFiles`): what others hold is put back. Where a look would not show it, or too much is held, a person is asked; a
+program that cannot ask has the call refused. These hooks run at every call, so they load no session.
 """
 
+from __future__ import annotations
+
 import os
+import re
+import stat
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from hashlib import sha256
 
+from treadle.coordination import repository
+from treadle.coordination.bindings import IdentityBindings
 from treadle.coordination.changes import CommandJudge
-from treadle.coordination.claim import Claim, Overlap
+from treadle.coordination.claim import Claim, Overlap, wait_text
 from treadle.coordination.claims import Claims, Collision
-from treadle.coordination.held_files import HeldFiles
-from treadle.coordination.identity import checked
-from treadle.coordination.planning import Planning
-from treadle.coordination.repository import find
+from treadle.coordination.identity import Key, checked, declared_process, given_process, root, starter
+from treadle.coordination.planning import Planning, one_line
+from treadle.coordination.record import claim_name, encoded
 from treadle.coordination.surfaces import Surface, literal_starts
-from treadle.errors import Denied
-from treadle.io.sandbox.places import Matches
+from treadle.errors import Denied, TreadleError
+from treadle.io.files import move, read, state_numbers, try_remove, write_atomic
+from treadle.io.paths import private_dir
+from treadle.io.records import FileRecord
+from treadle.light import TYPE_CHECKING, Any
 from treadle.policy import patterns
 from treadle.policy.guess import CallWrites, written_by
-from treadle.session import Access, Decision
+from treadle.wire.common.records import plain_object
+
+if TYPE_CHECKING:
+    from treadle.io.sandbox.places import Matches
+    from treadle.session import Access, Decision
+
+# Looks at the files that others hold before a call whose writes cannot be foreseen, and again after it.
+#
+# What changed in between is put back from a copy, and that is told, with where the change is now. It is left, and told,
+# where it may be the holder's own: the holder works in the same worktree, and made a call meanwhile; or it has no hooks
+# of ours, as a person has none, and nothing in the command speaks for a change.
+
+MOST_FILES = 4000
+MOST_BYTES = 64 * 1024 * 1024
+UNENDED_SECONDS = 600.0
+"""A call of which no end was told for so long, because it was refused for example, is over."""
+RETAINED_SECONDS = 7 * 86400.0
+CALL = FileRecord(dict[str, Any], format=1, sync=False, decode=plain_object, encode=encoded)
+"""The calls of one identity that are under way: the files that others held, and since when it acts."""
+Files = dict[str, list[Any]]
+"""Path -> inode, size, ctime (which, unlike the mtime, cannot be set back), mode, and the name of its copy."""
+
+
+class HeldFiles:
+    """The files that others hold in the worktree of `claims`, as one identity's calls find and leave them."""
+
+    def __init__(self, claims: Claims, haid: str) -> None:
+        self._claims, self._haid = claims, haid
+        self._own = claims.bindings.family(haid)
+        self._copies = claims.planning.private_path("kept")
+        self._path = self._call_path(haid)
+
+    def others(self) -> list[Claim]:
+        return self._claims.of_others(self._own)
+
+    def begin(self, doubt: str = "") -> str:
+        """A call begins. `doubt`: what speaks for its changing more than it shows. Returns why not everything can be
+        put back after it; empty when it can."""
+        others, now = self.others(), self._claims.planning.clock()
+        if not others and not any(map(self._claims.holds, self._own)) and not os.path.exists(self._path):
+            return ""
+        private_dir(os.path.dirname(self._path))
+        with CALL.locked(self._path):
+            call = self._call()
+            files, why = self._keep(others, call["files"])
+            under_way = call["open"] if now - call["began"] < UNENDED_SECONDS else 0
+            call |= {"top": self._claims.top, "files": files, "held": [[one.haid, one.fence] for one in others]}
+            call |= {"open": under_way + 1, "ended": 0.0}
+            if not under_way:
+                call |= {"began": now, "doubt": doubt}
+            CALL.save(self._path, {**call, "doubt": call["doubt"] or doubt})
+        return why
+
+    def end(self, *, late: bool = False) -> list[str]:
+        """What changed while calls were under way and was put back, or left. `late`: the end of the last call was not
+        told; another begins."""
+        if not os.path.exists(self._path):
+            return []
+        with CALL.locked(self._path):
+            call = self._call()
+            if not call["open"]:
+                return []  # what changed between calls is no one's here
+            reported = self._settle(call, late) if call["top"] == self._claims.top else []
+            call["files"] = self._keep(self.others(), call["files"])[0]
+            call["open"] = max(0, call["open"] - 1) if not late else call["open"]
+            if not call["open"]:
+                call["ended"] = self._claims.planning.clock()
+            CALL.save(self._path, call)
+        for what in reported:
+            from treadle.coordination import capsules
+
+            capsules.append(self._claims.planning, "a held file was changed", f"By a call of `{self._haid}`: {what}.")
+        return reported
+
+    def not_saved(self) -> str:
+        """Why not everything that others hold could be put back now."""
+        return self._keep(self.others(), {})[1]
+
+    # Comparing...
+
+    def _settle(self, call: dict[str, Any], late: bool) -> list[str]:
+        before: Files = call["files"]
+        held = {tuple(one) for one in call["held"]}
+        still = [claim for claim in self.others() if (claim.haid, claim.fence) in held]
+        now = look(still, self._claims)
+        reported = []
+        for path in sorted(before.keys() | now.keys()):
+            old, new = before.get(path), now.get(path)
+            if old and new and old[:4] == new:
+                continue
+            met = [
+                one
+                for one in self._claims.held_by_others(self._own, self._claims.surfaces_at(path))
+                if held.issuperset([(one.claim.haid, one.claim.fence)])
+            ]
+            if met and not self._is_same(path, old, new):
+                reported.append(self._reported(path, old, new, met[0], call, late))
+        return reported
+
+    def _is_same(self, path: str, old: list[Any] | None, new: list[Any] | None) -> bool:
+        try:
+            return bool(old and new and old[3] == new[3] and old[4] == _sum(_content(path)))
+        except (OSError, TreadleError):
+            return False
+
+    def _reported(
+        self, path: str, old: list[Any] | None, new: list[Any] | None, met: Overlap, call: dict[str, Any], late: bool
+    ) -> str:
+        held = f"{met.asked}, which {met.claim.haid} holds for {one_line(str(met.claim.part(met.held)['task']))},"
+        what = f"{held} was {'removed' if not new else 'changed' if old else 'made'}"
+        copy = os.path.join(self._copies, old[4]) if old and old[4] else ""
+        if self._is_committed(path, met):
+            return f"{what}; it is now as in the commit that is checked out"
+        if self._at_work(met.claim.haid, call, late):
+            return f"{what}, perhaps by its holder, so it was left" + (f"; what it was is in {copy}" if copy else "")
+        try:
+            if old and not copy:
+                return f"{what}; it is too large to be put back"
+            asides = [self._aside(place) for place in _in_the_way(path, self._claims.top)]
+            if old:
+                _restore(path, copy, old[3])
+            become = ", ".join(filter(None, asides))
+            return f"{what}, and was put back" + (f"; what it had become is in {become}" if become else "")
+        except (OSError, TreadleError) as error:
+            return f"{what}, and could not be put back: {error}"
+
+    def _aside(self, path: str) -> str:
+        """Where the thing at this path is now, taken away; empty if there was none."""
+        if not os.path.lexists(path):
+            return ""
+        place = os.path.join(self._copies, f"changed-{os.urandom(4).hex()}-{os.path.basename(path)}")
+        private_dir(self._copies)
+        move(path, place)
+        return place
+
+    def _is_committed(self, path: str, met: Overlap) -> bool:
+        """Whether git put it there for the commit that is checked out, in a worktree that is not the holder's."""
+        if self._place(met.claim.haid) in ("", self._claims.top) or not os.path.isfile(path):
+            return False
+        from hashlib import sha1
+
+        from treadle.coordination import changes
+
+        try:
+            name = os.path.relpath(path, self._claims.top)
+            listed = changes.read(self._claims.top, "rev-parse", "-q", "--verify", f"HEAD:{name}").decode().strip()
+            data = read(path)
+            return listed == sha1(b"blob %d\0%s" % (len(data), data), usedforsecurity=False).hexdigest()
+        except TreadleError:
+            return False
+
+    def _at_work(self, haid: str, call: dict[str, Any], late: bool) -> bool:
+        """Whether its holder may have changed it meanwhile."""
+        if self._place(haid) not in ("", self._claims.top):
+            return False
+        binding = self._claims.bindings.of(haid)
+        names = [haid, binding.of] if binding and binding.of else [haid]
+        theirs = [found for name in names if (found := CALL.load_whole(self._call_path(name)))]
+        if not theirs:
+            return late or not call["doubt"]
+        return any(one["top"] == self._claims.top and (one["open"] or one["ended"] >= call["began"]) for one in theirs)
+
+    def _place(self, haid: str) -> str:
+        return self._claims.store.place(haid)
+
+    # Keeping...
+
+    def _keep(self, others: list[Claim], known: Files) -> tuple[Files, str]:
+        """The files that others hold, each with its copy; and why some have none."""
+        found, left, why, there = look(others, self._claims), MOST_BYTES, "", self._there()
+        for path, state in found.items():
+            old = known.get(path)
+            if old and old[:4] == state and old[4] in there:
+                state.append(old[4])
+                continue
+            try:
+                left -= state[1]
+                state.append(self._copied(path) if left >= 0 else "")
+            except (OSError, TreadleError):
+                state.append("")
+            why = why or ("" if state[4] else f"{path} cannot be kept")
+        if len(found) >= MOST_FILES:
+            why = f"more than {MOST_FILES} files are held"
+        return found, why
+
+    def _there(self) -> set[str]:
+        """The names of all copies. If there are many, what no one has needed for a week goes."""
+        try:
+            names = set(os.listdir(self._copies))
+            if len(names) >= 2 * MOST_FILES:
+                calls = os.path.dirname(self._path)
+                known = [CALL.load_whole(os.path.join(calls, name)) for name in state_numbers(calls, ".json")]
+                used = {one[4] for call in known if call for one in call["files"].values()}
+                for path in (os.path.join(self._copies, name) for name in names - used):
+                    if self._claims.planning.clock() - os.lstat(path).st_ctime > RETAINED_SECONDS:
+                        try_remove(path)
+            return names
+        except OSError:
+            return set()
+
+    def _copied(self, path: str) -> str:
+        data = _content(path)
+        name = _sum(data)
+        private_dir(self._copies)
+        write_atomic(os.path.join(self._copies, name), data, sync=False)
+        return name
+
+    def _call_path(self, haid: str) -> str:
+        return self._claims.planning.private_path("calls", claim_name(haid))
+
+    def _call(self) -> dict[str, Any]:
+        empty = {"format": 1, "top": self._claims.top, "began": 0.0, "ended": 0.0, "open": 0, "doubt": ""}
+        return CALL.load_whole(self._path) or {**empty, "files": {}, "held": []}
+
+
+def look(claims: Iterable[Claim], found: Claims) -> Files:
+    """The current state of the files that these claims cover in a worktree, up to a number."""
+    files: Files = {}
+    for pattern in {surface.pattern for claim in claims for surface in claim.surfaces}:
+        for path in (path for start in literal_starts(pattern) for path in _files(start, found)):
+            if path not in files and patterns.match(pattern, path[len(found.top) + 1 :]):
+                try:
+                    state = os.lstat(path)
+                except FileNotFoundError:
+                    continue  # removed while we look
+                files[path] = [state.st_ino, state.st_size, state.st_ctime_ns, state.st_mode]
+                if len(files) >= MOST_FILES:
+                    return files
+    return files
+
+
+def _files(start: str, claims: Claims) -> Iterator[str]:
+    """Every file at or below a path, without git's own and the coordination files, and what is behind a link: that lies
+    elsewhere, and is held there, too, if that is in the repository."""
+    place = os.path.join(claims.top, start)
+    if next(_in_the_way(place, claims.top)) != place:
+        return
+    if os.path.lexists(place) and (os.path.islink(place) or not os.path.isdir(place)):
+        yield place
+        return
+    for directory, directories, names in os.walk(place):
+        directories[:] = [
+            name for name in directories if name != ".git" and os.path.join(directory, name) != claims.planning.root
+        ]
+        yield from (os.path.join(directory, name) for name in names)
+        yield from (path for name in directories if os.path.islink(path := os.path.join(directory, name)))
+
+
+def _content(path: str) -> bytes:
+    """What is in a file, or where a link leads."""
+    mode = os.lstat(path).st_mode
+    if stat.S_ISLNK(mode):
+        return os.fsencode(os.readlink(path))
+    if not stat.S_ISREG(mode):
+        raise OSError(f"{path} is no file")  # a pipe would be waited for
+    return read(path)
+
+
+def _sum(data: bytes) -> str:
+    return sha256(data).hexdigest()
+
+
+def _in_the_way(path: str, top: str) -> Iterator[str]:
+    """What stands in the way of a path, such as a link in place of one of its directories, and then the path itself."""
+    place = top
+    for name in os.path.relpath(os.path.dirname(path), top).split("/"):
+        place = os.path.normpath(os.path.join(place, name))
+        if os.path.islink(place) or os.path.lexists(place) and not os.path.isdir(place):
+            yield place
+    yield path
+
+
+def _restore(path: str, copy: str, mode: int) -> None:
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    if stat.S_ISLNK(mode):
+        os.symlink(os.fsdecode(read(copy)), path)
+    else:
+        write_atomic(path, read(copy), stat.S_IMODE(mode), sync=False)
+
 
 # The files and directories that others hold and that exist, as the paths that a sandbox keeps read-only.
 #
 # A path that does not exist cannot be kept: what a command makes under another's claim is found afterwards
-# (`held_files`).
+# (`HeldFiles`).
 
 MOST = 128
 """Each path is a mount. If there are more, whole directories of them are kept, although only a part of each is held."""
@@ -65,6 +357,8 @@ class HeldPaths:
                 yield place
 
     def _search(self, pattern: str, place: str) -> Iterator[str]:
+        from treadle.io.sandbox.places import Matches
+
         if pattern not in self._known:
             self._known[pattern] = Matches(
                 [place], lambda path: path not in self._apart and patterns.match(pattern, path[len(self._top) + 1 :])
@@ -116,7 +410,7 @@ class Guarded:
         self.haid = checked(haid)
         self._confined = confined
         self.cwd = os.path.realpath(planning.project)
-        found = find(self.cwd)
+        found = repository.find(self.cwd)
         self.top = found.top if found else self.cwd
         self.claims = Claims(planning, self.top)
         self._held = HeldPaths(self.top, planning.root)
@@ -132,6 +426,8 @@ class Guarded:
 
         If others' claims cannot be seen, a person is asked, because there may be some.
         """
+        from treadle.session import Decision
+
         if self.claims.agents.revoked(self.haid):
             return Decision(verdict="deny", reason=f"{self.haid} is revoked", by="claim")
         named = CallWrites(access.tool, access.args)
@@ -151,6 +447,8 @@ class Guarded:
         return self._asked("call", judge.unseen)
 
     def _judge_command(self, command: str, where: str) -> Decision:
+        from treadle.session import Decision
+
         judge = CommandJudge(self.claims, self.haid, where)
         judge.judge(command)
         if found := judge.overlaps:
@@ -161,6 +459,8 @@ class Guarded:
         return Decision(verdict="allow", by="claim")
 
     def _asked(self, what: str, unseen: str) -> Decision:
+        from treadle.session import Decision
+
         reason = f"others hold files here, and the {what} does not show {unseen}" if unseen else ""
         return Decision(verdict="ask" if unseen else "allow", reason=reason, by="claim")
 
@@ -227,3 +527,197 @@ class Guarded:
 
     def _surfaces(self, paths: Iterable[str]) -> list[Surface]:
         return [one for path in paths for one in self.claims.surfaces_at(os.path.join(self.cwd, path))]
+
+
+# Outside agents, by their hooks.
+
+PROGRAMS = ("claude", "codex", "gemini", "qwen", "copilot", "opencode", "cursor")
+_ASK = ("claude", "cursor")
+"""The programs of which it is known that a hook can make them ask a person; in the others that lets the call run."""
+_READS_NOTES = ("claude", "codex")
+"""The programs that read a note along with an allowed call."""
+_PATH = re.compile(r"""(?:~|\.\.|/)[^\s'"=;|&<>()]*""")
+"""What could be a path out of the directory, in a command."""
+
+
+class OutsideCall:
+    """One tool call, as a program's hook describes it."""
+
+    def __init__(self, program: str, given: dict[str, Any]) -> None:
+        self.program = program
+        self.event = str(given.get("hook_event_name") or "PreToolUse")
+        self.session = str(given.get("session_id") or given.get("sessionId") or given.get("conversation_id") or "")
+        roots = given.get("workspace_roots")
+        self.cwd = str(given.get("cwd") or (roots[0] if isinstance(roots, list) and roots else "") or os.getcwd())
+        self.tool = str(given.get("tool_name") or given.get("toolName") or given.get("tool") or "")
+        self.does = CallWrites(self.tool, given.get("tool_input", given.get("toolArgs")))
+        self.where = os.path.join(self.cwd, self.does.where)
+        """The directory in which a command runs."""
+        self.project = self.cwd
+        """The worktree whose claims count."""
+        self.is_over = self.event.lower().startswith(("post", "after"))
+        """Whether it has run."""
+        self.staged: list[str] | None = None
+        """What is about to be committed, if that cannot be asked here."""
+
+    def writes(self) -> list[str]:
+        """The paths that the call itself names to be written, absolute."""
+        return [os.path.join(self.cwd, path) for path in self.does.paths]
+
+
+class HookAnswer:
+    def __init__(self, reason: str = "", *, asks: bool = False, note: str = "") -> None:
+        """`reason`: why the call is not simply allowed; `asks`: a person may still allow it; `note`: what its agent
+        should know if it is allowed."""
+        self.reason, self.asks, self.note = reason, asks, note
+
+
+def judge(call: OutsideCall) -> HookAnswer:
+    """By the claims of the worktree in which it is made, and then of each other one that it names."""
+    found = _judge(call)
+    if found.reason or call.is_over or call.project != call.cwd:
+        return found
+    return next(filter(None, (_elsewhere(call, top) for top in _other_tops(call))), found)
+
+
+def _other_tops(call: OutsideCall) -> list[str]:
+    """The worktrees that any word of its arguments lies in. There is no look at them after the call."""
+    named = re.findall(_PATH, call.does.command) if call.does.command else call.does.mentioned(call.cwd)
+    paths = [os.path.join(call.where, os.path.expanduser(path)) for path in [call.cwd, *named]]
+    tops = [found[0] for path in [*paths, *call.writes()] if (found := _located(path))]
+    own = _located(call.cwd)
+    return [top for top in dict.fromkeys(tops) if not own or top != own[0]]
+
+
+def _located(path: str) -> tuple[str, str] | None:
+    try:
+        return repository.locate(os.path.normpath(path))
+    except (TreadleError, ValueError):
+        return None
+
+
+def _elsewhere(call: OutsideCall, top: str) -> HookAnswer | None:
+    planning = Planning(project=top)
+    return refusal(Claims(planning, top), None, identity(planning, call), call) if planning.claimed() else None
+
+
+def _judge(call: OutsideCall) -> HookAnswer:
+    planning = Planning(project=call.project)
+    found = repository.find(call.project)
+    top = found.top if found else planning.project
+    claims = Claims(planning, top)
+    if not os.path.isdir(planning.live) and not planning.claimed() and not planning.blind():
+        return HookAnswer()  # nothing was ever claimed or set up here
+    haid = identity(planning, call)
+    if claims.agents.revoked(haid):
+        return HookAnswer(f"{haid} is revoked and may do nothing")
+    held = HeldFiles(claims, haid)
+    news = "".join(f"{what}.\n" for what in held.end(late=not call.is_over))
+    if news:
+        news = f"While {'this call' if call.is_over else 'your last call'} ran:\n{news}Leave what others hold alone.\n"
+    if call.is_over:
+        return HookAnswer(note=news)
+    claims.keep(haid)
+    verdict = refusal(claims, held, haid, call) or HookAnswer(note=news + _note(claims, haid, call))
+    if verdict.reason or news and call.program not in _READS_NOTES:
+        verdict.reason = news + (verdict.reason or "This call was not run: make it again.")
+    return verdict
+
+
+def refusal(claims: Claims, held: HeldFiles | None, haid: str, call: OutsideCall) -> HookAnswer | None:
+    writes, command, mentions = call.writes(), call.does.command, call.does.mentioned(call.cwd)
+    if not writes and not command and not mentions:
+        if held:
+            held.begin()  # for its end is told like any other's
+        return None
+    if (unseen := claims.unseen()) and (writes or command and not _looks(command)):
+        return HookAnswer(f"what others hold cannot be seen: {'; '.join(unseen)}")
+    surfaces = [
+        surface
+        for path in writes
+        for glob in (False, True)[: 2 if re.search(r"[*?\[{]", path) and not os.path.lexists(path) else 1]
+        for surface in claims.surfaces_at(path, glob)
+    ]
+    overlaps = claims.held_by_others(claims.bindings.family(haid), surfaces)
+    judged = CommandJudge(claims, haid, call.where, call.staged)
+    judged.judge(command)
+    judged.weigh(mentions, lasts=True)
+    if judged.others and any(map(claims.planning.is_ours, writes)):
+        return HookAnswer("git's own files and the record of claims are not an agent's to write")
+    overlaps += judged.overlaps
+    if overlaps:
+        asked = sorted({overlap.asked for overlap in overlaps})
+        claims.waits.put(haid, asked, call.tool, [overlap.claim.haid for overlap in overlaps])
+        return HookAnswer(
+            f"{Collision(overlaps, 'change').message}\nYou are {haid}. Work on something else, or make_claim it later:"
+            " the holder is told that you wait."
+        )
+    if not judged.others:  # nothing can be met, and the command need not be read
+        if held:
+            held.begin()
+        return None
+    looks = bool(command) and _looks(command)
+    not_saved = held.begin("" if looks else judged.unseen) if held else judged.unseen
+    if not looks and judged.unseen and (why := judged.lasting or call.does.goes_on or not_saved and judged.unseen):
+        return HookAnswer(
+            f"others hold files here, and the command does not show {why}. Name the files plainly in it,"
+            f" or use the tool for editing files. You are {haid}.",
+            asks=call.program in _ASK,
+        )
+    return None
+
+
+def _looks(command: str) -> bool:
+    from treadle.policy import shell
+    from treadle.policy.writes import only_looks
+
+    return only_looks(shell.read(command))
+
+
+def identity(planning: Planning, call: OutsideCall) -> str:
+    """The identity that makes the call. The session that the hook names has the same identity in everything it does."""
+    if declared := os.environ.get("HEIMDALL_HAID"):
+        return checked(declared)
+    bindings = IdentityBindings(planning, "")
+    key = f"{call.program}:{call.session}" if call.session else ""
+    process = _process(call)
+    if found := bindings.recognise([key] if key else [], [process] if process else []):
+        if found.key == key or not key:
+            return found.haid
+    bindings.root = root(planning.project)
+    return bindings.enter(call.program, key or f"{call.program}:{process}", process)
+
+
+def _process(call: OutsideCall) -> Key | None:
+    declared = given_process(os.environ) if os.environ.get("HEIMDALL_HAID") else None
+    return declared or declared_process(os.environ, call.program) or starter()
+
+
+def _note(claims: Claims, haid: str, call: OutsideCall) -> str:
+    """Who waits for something that the agent holds, and what it waited for itself and is free. Each is told once."""
+    if call.program not in _READS_NOTES:
+        return ""
+    waiting = [wait for wait in claims.waits.on(haid) if haid not in wait.get("told", ())]
+    for wait in waiting:
+        claims.waits.mark_notified(wait, haid)
+    lines = [f"{wait_text(wait)}. Release it as soon as you are done with it." for wait in waiting]
+    if free := claims.freed(haid):
+        lines.append(f"What you waited for is free now: {' '.join(free)}. Claim it before you change it.")
+    return "\n".join(lines)
+
+
+def answer(program: str, event: str, found: HookAnswer) -> dict[str, Any] | None:
+    """What the hook prints: one form for five programs, and one for Cursor. None lets the call go on."""
+    reason, verdict = found.reason, "ask" if found.asks else "deny"
+    if reason and program == "cursor":
+        return {"permission": verdict, "user_message": reason, "agent_message": reason}
+    if reason:
+        more = {"permissionDecision": verdict, "permissionDecisionReason": reason}
+        block = {} if found.asks else {"decision": "block", "reason": reason}
+        return {**block, "hookSpecificOutput": {"hookEventName": event, **more}}
+    if found.note and program == "cursor":
+        return {"additional_context": found.note}
+    if found.note:
+        shown = {"systemMessage": found.note} if found.note.startswith("While ") else {}
+        return {**shown, "hookSpecificOutput": {"hookEventName": event, "additionalContext": found.note}}
+    return {} if program == "cursor" else None  # Cursor may take silence for a no

@@ -22,16 +22,16 @@ Promises, and who keeps each:
     A plan with a mistake does not run.                                                         check, commands
 
 `serve` and `cli` import it; it imports `landing`, `fleet`, `coordination` and what is below. Nothing here runs an
-agent. For Python programs, `treadle.goals` has the functions of `library`, loaded on use.
+agent. For Python programs, `treadle.goals` has the functions of `commands`, loaded on use.
 """
 
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from treadle.goals.library import ConnectedGoals as ConnectedGoals
-    from treadle.goals.library import GoalBudget as GoalBudget
-    from treadle.goals.library import connect as connect
-    from treadle.goals.library import read_plan as read_plan
+    from treadle.goals.commands import ConnectedGoals as ConnectedGoals
+    from treadle.goals.commands import GoalBudget as GoalBudget
+    from treadle.goals.commands import connect as connect
+    from treadle.goals.commands import read_plan as read_plan
 
 _NAMES = ("ConnectedGoals", "GoalBudget", "connect", "read_plan")
 
@@ -39,6 +39,6 @@ _NAMES = ("ConnectedGoals", "GoalBudget", "connect", "read_plan")
 def __getattr__(name: str) -> object:
     if name not in _NAMES:
         raise AttributeError(f"module 'treadle.goals' has no attribute {name!r}")
-    from treadle.goals import library
+    from treadle.goals import commands
 
-    return getattr(library, name)
+    return getattr(commands, name)

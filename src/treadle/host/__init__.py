@@ -21,6 +21,7 @@ Promises, and who keeps each:
     A sidecar that breaks its order's policy where it can be seen is cancelled.                 order
     A receipt that was removed, moved or edited is detected.                                    store, signing
     A `backplane.toml` that came with a clone counts only when it is trusted or named.          backends
+    An order that is tried again has a receipt for each attempt; the last lists the others.     backends
 
 `fleet`, `landing` and `cli` import it; it imports `agents.py`, `drivers`, `receipts`, `sandboxed` and what is below.
 Many orders, queues and other machines are in `fleet`.

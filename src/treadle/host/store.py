@@ -24,7 +24,8 @@ from msgspec.structs import replace
 
 from treadle.errors import NotFound, StorageError, TreadleError
 from treadle.host.evidence import keep_of
-from treadle.host.signing import RunRegistration, Signer, TrustedKeys, verify
+from treadle.host.gate import TrustedKeys
+from treadle.host.signing import RunRegistration, Signer, verify
 from treadle.io.files import (
     append_line,
     changing,

@@ -19,5 +19,5 @@ Promises:
     A typed answer that does not fit is asked for again, twice; then the result has no value and says why.
 
 Only `treadle/__init__.py` and programs of others import it; it imports `agents.py`, `sessions` and what is below. The
-Python functions of fleets and goals are in `fleet/library.py` and `goals/library.py`.
+Python functions of fleets and goals are in `fleet/library.py` and `goals/commands.py`.
 """

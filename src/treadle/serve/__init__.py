@@ -25,6 +25,6 @@ Promises, and who keeps each:
     Every error is a problem as RFC 9457 has it.                                                envelope
     Code that an agent wrote is coloured in a process that is ended if it takes too long.       colours
 
-Only `cli` imports it; it imports `goals`, `landing`, `fleet`, `doors` (A2A), `terminal` and what is below. Nothing is
-decided here about orders: handlers call `fleet.client`, `landing` and `goals`.
+Only `cli` imports it; it imports `goals`, `landing`, `fleet`, `doors` (A2A, ACP), `terminal` and what is below. Nothing
+is decided here about orders: handlers call `fleet.client`, `landing` and `goals`.
 """

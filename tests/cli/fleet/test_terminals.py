@@ -16,7 +16,7 @@ from tests.fleet.conftest import (
     start_node,
 )
 from tests.terminal.conftest import stage
-from treadle.cli.fleet.terminals import _Carrier
+from treadle.cli.fleet.steering import _Carrier
 from treadle.errors import LocalError, NotFound
 from treadle.fleet.engine.bus import Bus
 from treadle.fleet.run.terminals import OrderTerminals, place_of

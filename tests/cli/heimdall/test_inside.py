@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.coordination.conftest import git
-from treadle.cli.heimdall import inside
+from treadle.cli.heimdall import dispatch
 from treadle.coordination import relay
 from treadle.coordination.relay import LARGEST, LISTENING, answer
 from treadle.errors import ConfigError
@@ -29,7 +29,7 @@ def test_a_hook_that_cannot_ask_outside_refuses_the_call(
     project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     given(monkeypatch, json.dumps(WRITE).encode())
-    code = inside.relay("hook", ["claude"], str(project))
+    code = dispatch.relay("hook", ["claude"], str(project))
     text = "".join(capsys.readouterr())
     assert code == 2 or '"deny"' in text, "a program lets a call go on when its hook only fails"
 
@@ -37,7 +37,7 @@ def test_a_hook_that_cannot_ask_outside_refuses_the_call(
 def test_input_without_end_is_not_passed_out(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     given(monkeypatch, b"x" * LARGEST)
     with pytest.raises(ConfigError, match="MiB, which is not passed out"):
-        inside.relay("validate", [], str(project))
+        dispatch.relay("validate", [], str(project))
 
 
 class Outside:
@@ -86,11 +86,11 @@ def test_what_is_about_to_be_committed_is_found_out_here_and_told(
     (project / "src" / "a" / "b.ts").write_text("changed\n")
     git(project, "add", ".")
     outside.answers = [answer(0, b"", b"")] * 4
-    assert inside.relay("claim", ["guard", "pre-commit"], str(project)) == 0
+    assert dispatch.relay("claim", ["guard", "pre-commit"], str(project)) == 0
     for words in (["guard"], ["guard", "status"]):
-        inside.relay("claim", words, str(project))
+        dispatch.relay("claim", words, str(project))
     given(monkeypatch, json.dumps({**WRITE, "tool_input": {"command": "git commit"}}).encode())
-    assert inside.relay("hook", ["claude"], str(project)) == 0
+    assert dispatch.relay("hook", ["claude"], str(project)) == 0
     changed = [asked.get("changed") for asked in outside.asked]
     assert changed[0] and changed[0][0]["files"] == ["src/a/b.ts"] and changed[1:3] == [None, None]
     assert changed[3] == [{"by": "", "files": ["src/a/b.ts"]}] and "git commit" in outside.asked[3]["stdin"]
@@ -101,7 +101,7 @@ def test_a_hook_that_failed_outside_refuses_the_call_and_says_why(
 ) -> None:
     given(monkeypatch, json.dumps(WRITE).encode())
     outside.answers = [answer(2, b"never shown", b"it broke\n")]
-    assert inside.relay("hook", ["claude"], str(project)) == 0
+    assert dispatch.relay("hook", ["claude"], str(project)) == 0
     out = capfd.readouterr().out
     assert "never shown" not in out and json.loads(out)["decision"] == "block" and "it broke" in out
     assert "changed" not in outside.asked[0]

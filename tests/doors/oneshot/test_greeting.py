@@ -3,7 +3,7 @@
 from typing import Any
 
 from tests.streams import pair
-from treadle.doors.oneshot.greeting import first_records, greeted, host_options
+from treadle.doors.oneshot.hosting import first_records, greeted, host_options
 from treadle.io.link import Link
 from treadle.session import Instructions, SessionSpec
 from treadle.wire.oneshot.connection import Connection

@@ -8,9 +8,9 @@ import msgspec
 import pytest
 
 from tests.doors.oneshot.test_input import Host, prompt
+from treadle.doors.oneshot.hosting import Verbose
 from treadle.doors.oneshot.input import StreamInput
 from treadle.doors.oneshot.run import Hosting, OneShot, RunEnding, result_of
-from treadle.doors.oneshot.verbose import Verbose
 from treadle.events import ErrorInfo, Message, TextDelta, TurnEnded, Usage
 from treadle.sessions.totals import TurnSummary, totals
 from treadle.testing.sessions import Step

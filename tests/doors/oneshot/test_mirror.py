@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from treadle.doors.oneshot.verbose import Mirror
+from treadle.doors.oneshot.hosting import Mirror
 from treadle.session import SessionSpec
 from treadle.testing.sessions import ScriptedSession
 

@@ -8,8 +8,8 @@ import pytest
 
 from treadle.agent.native import NativeAgent
 from treadle.agent.toolbox import ServersChanged
-from treadle.doors.oneshot.greeting import Adaptable, facts_of, judge_of
 from treadle.doors.oneshot.hooks import HostHooks
+from treadle.doors.oneshot.hosting import Adaptable, facts_of, judge_of
 from treadle.doors.oneshot.input import HostRequests
 from treadle.doors.oneshot.run import OneShot
 from treadle.errors import NotFound, TreadleError, Unsupported

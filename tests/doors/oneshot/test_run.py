@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 
 from tests.doors.oneshot.ran import HELLO, Commanded, Ran, Sink, interrupted, speaks
 from tests.waiting import until
-from treadle.doors.oneshot.greeting import SchemaCheck
+from treadle.doors.oneshot.hosting import SchemaCheck, Verbose
 from treadle.doors.oneshot.run import Hosting, OneShot
-from treadle.doors.oneshot.verbose import Verbose
 from treadle.errors import (
     AuthFailed,
     BudgetExceeded,

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from treadle.doors.oneshot.greeting import SchemaCheck
+from treadle.doors.oneshot.hosting import SchemaCheck
 from treadle.errors import ConfigError
 from treadle.session import SessionSpec
 

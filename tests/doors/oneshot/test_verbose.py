@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 
 from tests.doors.oneshot.ran import HELLO, Commanded, Ran, interrupted, speaks
-from treadle.doors.oneshot.verbose import Partial, Verbose
+from treadle.doors.oneshot.hosting import Partial, Verbose
 from treadle.events import (
     ErrorInfo,
     ImageFile,

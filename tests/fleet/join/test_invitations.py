@@ -8,29 +8,30 @@ from msgspec.structs import replace
 
 from tests.fleet.conftest import Start, make_fleet
 from treadle.errors import ConfigError, Denied, LocalError, TreadleError
+from treadle.fleet import up
 from treadle.fleet.engine import places, server
 from treadle.fleet.engine.bus import Bus
-from treadle.fleet.join import invitations, membership
+from treadle.fleet.join import invitations
 
 
 async def test_a_code_lets_one_machine_in_and_then_nobody(bus: Bus, start_node: Start, fleet: places.Fleet) -> None:
     await start_node("n1")
     code = invitations.invite("second")
     found = invitations.read(code)
-    given = await membership._ask_in(found, "", 5.0)
+    given = await up._ask_in(found, "", 5.0)
     assert given.name == "second" and set(given.users) == {"worker:second", "watch"}
     with pytest.raises((Denied, TreadleError), match="already used"):
-        await membership._ask_in(found, "", 5.0)
+        await up._ask_in(found, "", 5.0)
     async with asyncio.timeout(60):
         while any(role.startswith("enrol:") for role in places.load().users):
             await asyncio.sleep(0.05)
     with pytest.raises(Denied, match="already used"):
-        await membership._ask_in(found, "", 30.0)
-    trusted = await membership._ask_in(invitations.read(invitations.invite("mine", may="submit")), "", 5.0)
+        await up._ask_in(found, "", 30.0)
+    trusted = await up._ask_in(invitations.read(invitations.invite("mine", may="submit")), "", 5.0)
     assert set(trusted.users) == {"worker:mine", "submit"}
     late = invitations.read(invitations.invite("third", seconds=-1))
     with pytest.raises(Denied, match="has expired"):
-        await membership._ask_in(late, "", 5.0)
+        await up._ask_in(late, "", 5.0)
 
 
 async def test_a_code_may_do_nothing_but_ask(bus: Bus, fleet: places.Fleet) -> None:

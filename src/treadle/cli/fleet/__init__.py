@@ -2,13 +2,7 @@
 
 import click
 
-from treadle.cli.fleet import (
-    machines,
-    orders,
-    queries,
-    steering,
-    terminals,
-)
+from treadle.cli.fleet import machines, orders, steering
 
 
 @click.group()
@@ -29,6 +23,6 @@ def fleet() -> None:
     """
 
 
-for group in (machines, orders, queries, steering, terminals):
+for group in (machines, orders, steering):
     for command in group.COMMANDS:
         fleet.add_command(command)

@@ -443,10 +443,10 @@ def join(code: str, labels: tuple[str, ...], as_json: bool, **options: Any) -> N
     first-machine`, and invite with --url nats://127.0.0.1:4222. Or do all of this from the first machine: `treadle
     fleet add ssh://THIS`.
     """
-    from treadle.fleet.join import membership
+    from treadle.fleet import up
 
     given = sys.stdin.readline() if code == "-" else code
-    name, keeper = run_async(membership.join(given, labels=tuple(labels), **options))
+    name, keeper = run_async(up.join(given, labels=tuple(labels), **options))
     if as_json:
         return show_json({"node": name, "kept_by": keeper})
     click.echo(f"{name} is a node of the fleet now, kept running by {keeper}", err=True)

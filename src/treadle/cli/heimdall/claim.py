@@ -284,7 +284,7 @@ def _warn_unguarded(claims: Claims) -> None:
 
 
 def _who(claims: Claims, args: Arguments) -> int:
-    from treadle.coordination.overview import lines, rows
+    from treadle.coordination.claims import lines, rows
 
     found = rows(claims)
     claims.planning.note("claim", "who", str(len(found)))
@@ -384,9 +384,9 @@ def _hook(claims: Claims, args: Arguments, hook: str, mode: str) -> int:
 
 
 def _radar(claims: Claims, args: Arguments) -> int:
-    from treadle.coordination import overview
+    from treadle.coordination import changes
 
-    found = overview.scan(claims, args.rest)
+    found = changes.scan(claims, args.rest)
     if "--json" in args.flags:
         out(dumps(found, 2))
     elif not found:

@@ -4,8 +4,8 @@ import signal
 import sys
 
 from treadle.cli.heimdall.table import Arguments, UsageError, err, out, small
+from treadle.coordination.guard import PROGRAMS, HookAnswer, OutsideCall, answer, judge
 from treadle.coordination.planning import Planning
-from treadle.coordination.pretool import PROGRAMS, HookAnswer, OutsideCall, answer, judge
 from treadle.errors import LocalError, TreadleError
 from treadle.wire.common.jsontext import dumps, loads
 

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from treadle.agent.hooks import EventHooks, HookStep, Judge, matches
-from treadle.doors.oneshot.greeting import Adaptable
+from treadle.doors.oneshot.hosting import Adaptable
 from treadle.doors.oneshot.run import OneShot
 from treadle.errors import Unsupported
 from treadle.session import Session

@@ -17,8 +17,8 @@ import msgspec
 
 from treadle import __version__
 from treadle.doors.fields import FieldTable
-from treadle.doors.oneshot.greeting import Adaptable, Extensible, Heard, facts_of, host_options, judge_of
 from treadle.doors.oneshot.hooks import HostHooks
+from treadle.doors.oneshot.hosting import Adaptable, Extensible, Heard, facts_of, host_options, judge_of
 from treadle.doors.oneshot.run import OneShot, models_used
 from treadle.errors import (
     ConfigError,

@@ -1,4 +1,4 @@
-"""Codes that let another machine join, once; `membership` is what that machine does with one.
+"""Codes that let another machine join, once; `fleet.up.join` is what that machine does with one.
 
 The code names a user of the engine that may do one thing: ask to be let in. The first to ask becomes a worker with
 its own credentials, which were never in the code. From then on, or when it expires, the code is worthless.

@@ -5,7 +5,7 @@ message; it reports changes of a task as server-sent events or when asked. Messa
 context are one conversation, and a task that needs something is `input-required` until the client sends more.
 
 Each request is an HTTP request of its own, whose answer belongs to no other. HTTP says where a message begins and ends,
-and requests may come in any order, so this folder has no `Connection`: `serve/a2a` and `drivers/a2a/driver` read the
+and requests may come in any order, so this folder has no `Connection`: `serve/agents` and `drivers/a2a/driver` read the
 bodies.
 
     messages  what both versions speak of, how each writes and reads it, the names of methods, and agents' cards

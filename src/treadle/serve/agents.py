@@ -1,19 +1,25 @@
-"""An agent as an A2A server over HTTP: its card, and JSON-RPC with streams of server-sent events."""
+"""An agent served to others: by A2A over HTTP, and to editors by the Agent Client Protocol over WebSockets.
+
+A2A has a card, and JSON-RPC with streams of server-sent events; ACP has a message in each text frame.
+"""
+
+from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator
-from typing import Any
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
-from starlette.routing import Route
+from starlette.routing import Route, WebSocketRoute
+from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from treadle import __version__
-from treadle.doors.a2a.door import A2aDoor
-from treadle.errors import TreadleError
-from treadle.io.tasks import end_tasks
+from treadle.errors import PeerClosed, TreadleError
+from treadle.io.streams import Stream
+from treadle.io.tasks import end_tasks, start_held
 from treadle.serve.envelope import JSON, broken, failure, fitted, not_routed
 from treadle.serve.gate import Gate
 from treadle.serve.tokens import Tokens
@@ -30,11 +36,15 @@ from treadle.wire.a2a.messages import (
 )
 from treadle.wire.common.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, PARSE_ERROR, Fault
 
+if TYPE_CHECKING:
+    from treadle.doors.a2a.door import A2aDoor
+    from treadle.doors.acp.door import AcpDoor
+
 ALIVE_SECONDS = 15.0
 EVENTS = "text/event-stream"
 TYPES = (JSON, "application/a2a+json", "application/json-rpc")
 STREAMS_MAX = 200
-HINT = "`treadle a2a --token NAME` prints one for a client"
+A2A_HINT = "`treadle a2a --token NAME` prints one for a client"
 _ERROR_INFO = "type.googleapis.com/google.rpc.ErrorInfo"
 
 
@@ -65,7 +75,7 @@ class A2aServer:
             public=lambda path: tokens is None or path == CARD_PATH,
             cookie="treadle_a2a",
             secure=address.startswith("https:"),
-            hint=HINT,
+            hint=A2A_HINT,
         )
 
     async def start(self) -> None:
@@ -169,3 +179,95 @@ def _event(found: dict[str, Any]) -> bytes:
 
 def _json(found: Any) -> Response:
     return Response(msgspec.json.encode(found), media_type=JSON)
+
+
+# To editors elsewhere.
+
+ACP_PATH = "/acp"
+EDITORS_MAX = 50
+"""Each holds a process of an agent for each of its sessions."""
+ACP_MESSAGE_MAX = 32 * 1024 * 1024
+"""A prompt may carry pictures."""
+REFUSED, FULL = 1008, 1013
+ACP_HINT = "`treadle serve --token` prints one, for the header Authorization: Bearer TOKEN"
+
+
+class SocketStream:
+    """A WebSocket as a stream of lines. Who has left is noticed by `read`, which the door never leaves for long."""
+
+    def __init__(self, socket: WebSocket) -> None:
+        self._socket = socket
+        self._gone = asyncio.Event()
+        self._rest = b""
+
+    async def read(self) -> bytes:
+        try:
+            text = await self._socket.receive_text()
+        except (
+            WebSocketDisconnect,
+            KeyError,
+            RuntimeError,
+        ):  # it left, or sent bytes, which the protocol has no use for
+            self._gone.set()
+            return b""
+        # Between the tokens of JSON a newline is a space, and inside of its texts there is none.
+        return text.replace("\n", " ").encode(errors="surrogatepass") + b"\n"
+
+    async def write(self, data: bytes) -> None:
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        try:
+            for line in lines:
+                await self._socket.send_text(line.decode())
+        except (WebSocketDisconnect, RuntimeError, OSError) as error:
+            raise PeerClosed("the editor has left") from error
+
+    async def abandoned(self) -> None:
+        await self._gone.wait()
+
+    def close_write(self) -> None:
+        pass  # a WebSocket closes in both directions
+
+    def close(self) -> None:
+        self._gone.set()
+
+
+class AcpServer:
+    """`door` serves one editor."""
+
+    def __init__(self, door: Callable[[Stream], AcpDoor], *, address: str, names: set[str], tokens: Tokens) -> None:
+        self._door = door
+        self._open: set[asyncio.Task[None]] = set()
+        refusing: Any = {404: not_routed, 405: not_routed, Exception: broken}
+        app = Starlette(routes=[WebSocketRoute(ACP_PATH, self._serve)], lifespan=None, exception_handlers=refusing)
+        secure = address.startswith("https:")
+        self.gate = Gate(
+            app,
+            tokens,
+            names=names,
+            public=lambda path: False,
+            cookie="treadle_acp",
+            secure=secure,
+            hint=ACP_HINT,
+            message_max=ACP_MESSAGE_MAX,
+        )
+
+    async def start(self) -> None:
+        return None
+
+    async def close(self) -> None:
+        await end_tasks(*self._open)
+
+    async def _serve(self, socket: WebSocket) -> None:
+        if socket.scope["device"].right != "all":
+            return await socket.close(REFUSED, "this token may not start agents")
+        if len(self._open) >= EDITORS_MAX:
+            return await socket.close(FULL, f"{EDITORS_MAX} editors are connected")
+        await socket.accept()
+        await start_held(self._open, self._converse(socket))
+
+    async def _converse(self, socket: WebSocket) -> None:
+        stream = SocketStream(socket)
+        try:
+            await self._door(stream).run()
+        finally:
+            stream.close()
