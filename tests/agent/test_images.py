@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.agent.pixels import gif, jpeg, png, webp
+from tests.agent.tools.workspace import Workspace
 from treadle.agent.messages import Image, ToolResult, UserMessage
 from treadle.agent.native import NativeAgent
 from treadle.agent.providers.script import ErrorLine, Fault, parse
@@ -159,3 +160,11 @@ def test_a_request_has_the_newest_images_and_old_ones_go_several_at_a_time() -> 
         ]
     large = [named(number, images.MOST_BYTES // 2) for number in range(3)]
     assert [image.name for image in chosen([UserMessage(text="x"), *large])] == ["1", "2"]
+
+
+def test_no_more_are_shown_at_a_time_than_a_request_may_have(tmp_path: Path) -> None:
+    workspace = Workspace(tmp_path, keep_image=lambda data, suffix: "kept")
+    for _ in range(MOST):
+        images.show(png(), "x", workspace.context)
+    with pytest.raises(ToolError, match=f"over the limit of {MOST} images at a time"):
+        images.show(png(), "x", workspace.context)

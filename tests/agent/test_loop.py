@@ -11,7 +11,7 @@ import pytest
 from tests.scripts import calls, reply, says
 from tests.waiting import until
 from treadle.agent.context import Context
-from treadle.agent.loop import Parts, Repeats, TurnBudget, TurnLoop
+from treadle.agent.loop import PARALLEL_READS, Parts, Repeats, TurnBudget, TurnLoop
 from treadle.agent.messages import AssistantMessage, ToolResult, UserMessage
 from treadle.agent.providers.script import ScriptedProvider, parse
 from treadle.agent.toolbox import Registry, builtin
@@ -208,6 +208,24 @@ async def test_neighbouring_reads_run_at_once_and_results_keep_their_order(tmp_p
     run = Run(tmp_path, calling("look", "look", "look") + DONE, TestTool("look", "read", meet))
     await run.go()
     assert [result.text for result in run.history[2:5]] == [result.call for result in run.history[2:5]]
+
+
+async def test_no_more_reads_run_at_once_than_is_good(tmp_path: Path) -> None:
+    at_work, most, full = 0, 0, asyncio.Event()
+
+    async def look(args: NoArgs, context: ToolContext) -> str:
+        nonlocal at_work, most
+        at_work += 1
+        most = max(most, at_work)
+        if at_work >= PARALLEL_READS:
+            full.set()
+        await asyncio.wait_for(full.wait(), 60)
+        await asyncio.sleep(0)
+        at_work -= 1
+        return "ok"
+
+    await Run(tmp_path, calling(*["look"] * 3 * PARALLEL_READS) + DONE, TestTool("look", "read", look)).go()
+    assert most == PARALLEL_READS
 
 
 async def test_calls_that_change_things_run_one_after_the_other(tmp_path: Path) -> None:

@@ -391,7 +391,3 @@ def test_where_edits_are_allowed_a_command_may_make_files_here_and_nothing_else(
         "cp a.txt $HOME",
     ):
         assert verdict(work, command, "auto-edit") == "ask", command
-
-
-def test_what_is_of_no_known_kind_counts_as_executing(repo: Path) -> None:
-    assert guard(repo, "auto-edit")(Access(tool="mcp__x__y", kind="other")).verdict == "ask"

@@ -18,6 +18,7 @@ from treadle.agent.messages import (
 )
 from treadle.agent.providers.anthropic import AnthropicFormat, AnthropicReader
 from treadle.agent.tools.images import NOT_SHOWN
+from treadle.errors import ProviderError
 
 MARK = {"type": "ephemeral"}
 
@@ -137,3 +138,9 @@ def test_images_are_shown_where_they_are_there_and_a_pdf_is_a_document() -> None
     assert shown["type"] == "image" and shown["source"] == {"type": "base64", "media_type": "image/png", "data": "eA=="}
     assert missing == {"type": "text", "text": NOT_SHOWN}
     assert [part["type"] for part in result["content"]] == ["text", "document"] and "is_error" not in result
+
+
+def test_an_error_inside_the_stream_is_an_error() -> None:
+    with pytest.raises(ProviderError, match="Overloaded") as caught:
+        read({"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}})
+    assert caught.value.retryable

@@ -21,6 +21,7 @@ from treadle.agent.messages import (
 )
 from treadle.agent.providers.chat import Calls, ChatFormat, ChatReader
 from treadle.agent.tools.images import NOT_SHOWN
+from treadle.errors import ProviderError, RateLimited
 
 BASH = ToolSchema(name="bash", description="Run it.", parameters={"type": "object"})
 
@@ -204,3 +205,12 @@ def test_images_of_tools_follow_all_results_and_a_pdf_is_not_shown() -> None:
     for shown in (sent[3], sent[6]):
         assert shown["content"][0] == {"type": "text", "text": "[shown by look]"}
         assert shown["content"][1]["image_url"]["url"].startswith("data:image/png;base64,")
+
+
+def test_an_error_inside_the_stream_and_a_stream_without_an_end_are_errors() -> None:
+    with pytest.raises(RateLimited, match="busy"):
+        read({"id": "1", "error": {"code": 429, "message": "busy"}, "choices": [delta()["choices"][0]]})
+    with pytest.raises(ProviderError, match="stopped with an error"):
+        read(delta(content="x", finish="error"))
+    with pytest.raises(ProviderError, match="before the end"):
+        read(delta(content="x"))

@@ -1,12 +1,14 @@
 import json
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.agent.tools.workspace import Workspace
 from treadle.agent import toolbox
+from treadle.agent.tools.base import AnyArgs
 from treadle.errors import ToolError
 
 
@@ -67,3 +69,12 @@ def test_what_is_removed_or_withheld_is_neither_known_nor_named() -> None:
     tools.withheld = lambda name: True
     with pytest.raises(ToolError, match="no tools are enabled"):
         tools.get("grep")
+
+
+async def test_every_result_is_capped_in_one_place(workspace: Workspace) -> None:
+    class Endless:
+        async def run(self, args: object, context: object) -> str:
+            return "y" * 100_000
+
+    result = await toolbox.run(cast(Any, Endless()), AnyArgs({}), workspace.context)
+    assert len(result) < 25_000 and "left out" in result
