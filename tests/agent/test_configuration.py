@@ -32,7 +32,7 @@ async def test_children_see_what_is_listed_and_added_by_name_and_never_a_key(con
 
 
 async def test_a_key_command_gives_the_key_when_nothing_else_does(config: Path, tmp_path: Path) -> None:
-    config.write_text('key_command = "echo the-key"\n')
+    config.write_text('key_command = "echo the-key; test $PWD = /"\n')
     assert (await load(tmp_path)).models.api_key == "the-key"
     assert (await load(tmp_path, {"TREADLE_API_KEY": "other"})).models.api_key == ""
 

@@ -13,14 +13,13 @@ from pathlib import Path
 
 import pytest
 
-from tests import another_user
 from tests.descriptors import opened
 from tests.io.process.trees import SOURCES
 from tests.streams import pair
 from treadle.errors import ConfigError, Denied, NotFound, PeerClosed, PeerStalled, StorageError
 from treadle.io import sockets
 from treadle.io.standard_streams import forget
-from treadle.io.streams import FdStream, Printing, Stream, connect_unix, listen_unix, prompt
+from treadle.io.streams import FdStream, Printing, Stream, prompt
 
 Ends = tuple[Stream, Stream]
 
@@ -30,10 +29,8 @@ async def memory(tmp_path: Path) -> Ends:
 
 
 async def unix(tmp_path: Path) -> Ends:
-    listener = listen_unix(str(tmp_path / "s"))
-    client, server = await asyncio.gather(connect_unix(str(tmp_path / "s")), listener.accept())
-    listener.close()
-    return client, server
+    client, server = (one.detach() for one in socket.socketpair())
+    return FdStream(client, client), FdStream(server, server)
 
 
 async def pipes(tmp_path: Path) -> Ends:
@@ -294,40 +291,6 @@ async def test_a_closed_stream_lets_go_of_nothing_that_got_its_number_since() ->
     asyncio.get_running_loop().remove_reader(again)
     os.close(again)
     os.close(write)
-
-
-# Unix sockets...
-async def test_a_socket_is_for_this_user_alone_and_goes_with_its_listener(tmp_path: Path) -> None:
-    path = tmp_path / "s"
-    listener = listen_unix(str(path))
-    assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    listener.close()
-    listener.close()
-    assert not path.exists()
-
-
-@pytest.mark.skipif(not another_user.ROOT, reason=another_user.REASON)
-async def test_another_user_is_cut_off_and_the_next_of_our_own_is_served(tmp_path: Path) -> None:
-    path = str(tmp_path / "s")
-    listener = listen_unix(path)
-    accepting = asyncio.create_task(listener.accept())
-    other = await asyncio.create_subprocess_exec(*another_user.connecting(path))
-    gone = asyncio.create_task(other.wait())
-    await asyncio.wait({accepting, gone}, timeout=60, return_when=asyncio.FIRST_COMPLETED)
-    assert not accepting.done() and await gone == 0
-    client = await connect_unix(path)
-    (await asyncio.wait_for(accepting, 60)).close()
-    client.close()
-    listener.close()
-
-
-async def test_a_full_queue_is_waited_for(tmp_path: Path) -> None:
-    listener = listen_unix(str(tmp_path / "s"), backlog=1)
-    clients = [asyncio.create_task(connect_unix(str(tmp_path / "s"))) for _ in range(10)]
-    servers = [await listener.accept() for _ in clients]
-    for stream in [*servers, *await asyncio.gather(*clients)]:
-        stream.close()
-    listener.close()
 
 
 async def test_printing_keeps_its_place_among_what_is_printed_otherwise(

@@ -203,7 +203,7 @@ async def _models(settings: Settings, env: Mapping[str, str]) -> ModelSettings:
 async def _run_key_command(command: str) -> str:
     from treadle.io.process.child import start
 
-    child = await start(["/bin/sh", "-c", command])
+    child = await start(["/bin/sh", "-c", command], cwd="/")  # not where an agent may have put a program of that name
     output = b""
     try:
         async with child, asyncio.timeout(KEY_COMMAND_SECONDS):

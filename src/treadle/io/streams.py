@@ -15,12 +15,11 @@ import select
 import socket
 import stat
 import sys
-import time
 from collections.abc import Callable
 from typing import Literal, Protocol
 
-from treadle.errors import ConfigError, PeerClosed, PeerStalled, TimedOut, TreadleError
-from treadle.io import files, sockets
+from treadle.errors import ConfigError, PeerClosed, TreadleError
+from treadle.io import files
 
 # A prompt from the command line and stdin, without waiting for a stdin on which nothing comes.
 
@@ -302,49 +301,3 @@ class Printing:
             stream.flush()
         except OSError as error:
             raise _unwritten(error) from error
-
-
-# Unix sockets...
-
-
-async def connect_unix(path: str, timeout: float = 10.0) -> FdStream:
-    """Raises `NotFound` when no one listens there."""
-    deadline = time.monotonic() + timeout
-    while True:
-        try:
-            return _over(sockets.connect(path, 0))
-        except PeerStalled:  # its queue is full, and unlike a TCP socket this one cannot be waited on
-            if time.monotonic() > deadline:
-                raise TimedOut(f"no one answered at {path} within {timeout:g} s") from None
-            await asyncio.sleep(0.01)
-
-
-def _over(handle: socket.socket) -> FdStream:
-    fd = handle.detach()
-    return FdStream(fd, fd)
-
-
-class Listener:
-    """A Unix socket that only this user can reach. `accept` returns a stream for each connection."""
-
-    def __init__(self, path: str, handle: socket.socket) -> None:
-        self.path = path
-        self._handle = handle
-
-    async def accept(self) -> FdStream:
-        while True:
-            client, _ = await asyncio.get_running_loop().sock_accept(self._handle)
-            if sockets.same_user(client):
-                client.setblocking(False)
-                return _over(client)
-            client.close()
-
-    def close(self) -> None:
-        if self._handle.fileno() >= 0:
-            _quietly(lambda: os.unlink(self.path))
-            self._handle.close()
-
-
-def listen_unix(path: str, backlog: int = sockets.BACKLOG) -> Listener:
-    """Listen at `path`. Replaces a dead socket, but never one that someone serves."""
-    return Listener(path, sockets.listen(path, backlog))
