@@ -168,7 +168,7 @@ class Clients:
         uid = sockets.peer_uid(sock)
         if len(self.every) >= self.session.settings.clients_max and (silent := self._silent()):
             self._drop(silent, "it has said nothing, and another needs its place")
-        if uid not in (os.geteuid(), 0) or len(self.every) >= self.session.settings.clients_max:
+        if not sockets.same_user(sock) or len(self.every) >= self.session.settings.clients_max:
             self.session.log("warn", "refused a connection", uid=uid, clients=len(self.every))
             sock.close()
             return
