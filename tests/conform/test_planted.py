@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.conform.conftest import kit
+from tests.tiers import spread
 from treadle.conform.kit import Candidate, Kit, judge
 
 PLANTED = Path(__file__).parent / "planted"
@@ -50,7 +51,9 @@ async def test_a_right_program_keeps_every_clause(protocol: str) -> None:
     assert {one.sentence: one.seen for one in rulings if one.outcome != "kept"} == {}
 
 
-@pytest.mark.parametrize(("protocol", "fault"), [(protocol, one) for protocol in MISSED for one in faults(protocol)])
-@pytest.mark.slow
+ROWS = [(protocol, one) for protocol in MISSED for one in faults(protocol)]
+
+
+@pytest.mark.parametrize(("protocol", "fault"), spread(ROWS, 0, slow=70))
 async def test_a_planted_fault_is_found(protocol: str, fault: str) -> None:
     assert bool(await found(protocol, fault)) == (fault not in MISSED[protocol])
