@@ -227,6 +227,8 @@ def test_what_an_earlier_attempt_changed_is_not_in_the_receipt_of_the_next() -> 
             "agent=a,agent=b",
             "claimed=a",
             "changed=x",
+            "check=docker run -e PASSWORD=postgres x",
+            "setup=curl https://me:token@example.com",
         ),
     ],
 )

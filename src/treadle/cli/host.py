@@ -398,7 +398,7 @@ host.add_command(schema)
     metavar="GLOB",
     help="For --verify: tests and configuration that the agent may change ('tests/**'). Repeatable.",
 )
-@click.option("--setup", metavar="CMD", help="For --verify: setup command, run first (without network).")
+@click.option("--setup", metavar="CMD", help="For --verify: setup command. Default: the project's, if you trust it.")
 @click.option(
     "--bring",
     multiple=True,

@@ -310,9 +310,10 @@ def _show(lines: Iterable[str]) -> None:
 def _receipt_text(name: str) -> bytes:
     from treadle.cli.receipt import find_path, open_store
     from treadle.io.files import read
+    from treadle.wire.sidecar.receipts import LARGEST
 
     try:
-        return read(find_path(name, open_store(None)))
+        return read(find_path(name, open_store(None)), LARGEST)
     except NotFound:
         from treadle.fleet.engine import places
 

@@ -201,7 +201,7 @@ def _verify_chain(stored: ReceiptStore, keys: TrustedKeys | None, expect_last: s
 
 
 def _verify_file(path: str, name: str, keys: TrustedKeys | None) -> ReceiptCheck:
-    data, made = read(path), ReceiptCheck(checked=name)
+    data, made = read(path, receipts.LARGEST), ReceiptCheck(checked=name)
     if _envelopes(data):
         _verify_envelopes(data, keys, made)
         return made
@@ -390,7 +390,7 @@ def receipt() -> None:
 
 def _read(name: str, store: ReceiptStore) -> Receipt:
     path = find_path(name, store)
-    return parsed(read(path), path)
+    return parsed(read(path, receipts.LARGEST), path)
 
 
 def parsed(data: bytes, where: str) -> Receipt:
@@ -515,10 +515,13 @@ def gate_check(commit: str, target: str, file: str | None, junit: str | None, as
     user = checkouts.around(os.getcwd())
     wanted = gate.read_from(user, target)
     made = ReceiptCheck(checked=commit)
-    _verify_envelopes(read(file) if file is not None else gate.note_of(user, commit), wanted.keys, made)
+    data = read(file, receipts.LARGEST) if file is not None else gate.note_of(user, commit)
+    _verify_envelopes(data, wanted.keys, made)
     for name, value in expecting.known(gate.expected_of(user, wanted, target, commit)).items():
         problem = expecting.unmet(name, value, made.facts)
         made.add(name, *([problem] if problem else []))
+    if made.checks["setup"]:
+        made.notes.append("the set-up is the base's where `treadle trust` was said, or --setup names the same")
     made.add("age", *gate.too_old(wanted, made.facts.get("finished", NOWHEN)))
     made.add("replayed", *gate.used_before(user, target, made.facts))
     made.add("commit", *gate.brought_in(user, target, commit, made.facts))
@@ -575,8 +578,9 @@ def export(file: str, only: str | None, form: str, out: str | None, store: str |
 def _signed_envelopes(name: str, stored: ReceiptStore, found: Receipt) -> dict[str, Any]:
     """By the type of what they state: those that were signed when the run ended. Raises StorageError when they are
     about another receipt."""
-    data = read_if_there(stored.statements_path(found.meta.run_id)) if "/" not in name else None
-    wrapped = {str(unwrapped(one)[0]["predicateType"]): one for one in _envelopes(data or b"")}
+    path = stored.statements_path(found.meta.run_id)
+    data = read(path, receipts.LARGEST) if "/" not in name and os.path.exists(path) else b""
+    wrapped = {str(unwrapped(one)[0]["predicateType"]): one for one in _envelopes(data)}
     whole = unwrapped(wrapped[PREDICATE])[0]["predicate"] if PREDICATE in wrapped else None
     if whole is not None and whole.get("receipt_sha256") != found.receipt_sha256:
         raise StorageError(f"what is signed of {found.meta.run_id} is about another receipt than the one in the store")

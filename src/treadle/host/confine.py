@@ -24,8 +24,9 @@ from treadle.sandboxed.checks import run_check
 from treadle.sandboxed.confining import Confining, settled
 from treadle.session import Confinement, Limits, SessionSpec
 from treadle.settings import config
+from treadle.settings.trust import is_trusted
 from treadle.verification.checking import Checking
-from treadle.verification.finding import project_check
+from treadle.verification.finding import check_on_disk, project_check
 from treadle.wire.sidecar.connection import PolicyProfile, WorkOrder
 from treadle.workspace.workspace import Workspace
 
@@ -230,6 +231,14 @@ def found_check(workspace: Workspace) -> tuple[str, str]:
         return workspace.store.blobs([entry.blob])[entry.blob].decode(errors="replace") if entry is not None else None
 
     return project_check([path.removeprefix(inside) for path in files if path.startswith(inside)], text)
+
+
+def trusted_setup(workspace: Workspace) -> str:
+    """The set-up of a project that the person trusts, asked before the agent starts: it has the machine's network. What
+    is trusted is on the disk: the base may name another. Blocks."""
+    source = workspace.place.source
+    setup = check_on_disk(source)[1] if is_trusted(source) else ""
+    return setup if setup and found_check(workspace)[1] == setup else ""
 
 
 async def _check_tree(job: Job, workspace: Workspace, cage: Cage | None, directory: str, tree: str) -> Check:

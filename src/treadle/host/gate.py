@@ -22,6 +22,7 @@ from treadle.receipts import expecting
 from treadle.receipts.statement import key_id
 from treadle.verification.evidence import GOOD
 from treadle.verification.judge import settings_of
+from treadle.wire.sidecar.receipts import LARGEST
 from treadle.workspace.user_repository import UserRepository
 
 # Whose signatures count: a file with public keys, who they belong to, and from when until when they are good.
@@ -171,11 +172,11 @@ def read_from(user: UserRepository, target: str) -> ReceiptGate:
 
 def note_of(user: UserRepository, commit: str) -> bytes:
     """The receipt that is attached to a commit."""
-    done = user.run("notes", f"--ref={NOTES}", "show", commit, check=False)
-    if done.code != 0:
+    note = user.note(NOTES, commit, LARGEST)
+    if note is None:
         hint = f"git fetch origin refs/notes/{NOTES}:refs/notes/{NOTES}"
         raise NotFound(f"{commit[:12]} has no receipt in the git notes {NOTES!r}", hint=hint)
-    return done.stdout
+    return note
 
 
 def expected_of(user: UserRepository, gate: ReceiptGate, target: str, commit: str) -> dict[str, str]:

@@ -70,7 +70,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     may_change: tuple[str, ...] = ()
     """Patterns of the tests and configuration that the work may change and still be checked with."""
     setup: str | None = None
-    """Run before the check, in the same fresh directory."""
+    """Run before the check, in the same fresh directory; None: that of the project, if the person trusts it."""
     bring: tuple[str, ...] | None = None
     """What the check gets of the source beside the result, such as installed packages; None: what is ignored there."""
     begun: Begun | None = None

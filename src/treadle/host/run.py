@@ -41,7 +41,7 @@ from treadle.host.conclusion import (
     with_workspace,
     write_copy,
 )
-from treadle.host.confine import Cage, found_check, verify
+from treadle.host.confine import Cage, found_check, trusted_setup, verify
 from treadle.host.event_file import EventFile, encode_events
 from treadle.host.job import (
     CANCEL,
@@ -71,7 +71,6 @@ from treadle.sandboxed.checks import run_check
 from treadle.sandboxed.repositories import bundle_inside
 from treadle.session import Agent, AgentInfo, Answer, SessionSpec
 from treadle.sessions import telemetry
-from treadle.settings import trust
 from treadle.verification.ending import CheckedEnding, claims_success, ending_of
 from treadle.verification.finding import NONE
 from treadle.wire.common.connection import CAP
@@ -432,6 +431,8 @@ class HostRun:
         """The check that no one asked for."""
         self._late = False
         """Whether there was no time for it."""
+        self._setup: str | None = None
+        """What runs before a check."""
         self._halt = threading.Event()
         """Stops the thread that prepares the workspace, which may have much to copy."""
         self._concluding = False
@@ -609,6 +610,7 @@ class HostRun:
         self._check_stopped()
         if self.job.check is not None or self.job.finds_check:
             await asyncio.to_thread(self._workspace.remember_refs)
+            self._setup = self.job.setup or await asyncio.to_thread(trusted_setup, self._workspace)
         self._cage = self._made_cage(self._workspace, order)
         self.observed.notes += [Deviation(where="sandbox", problem=one) for one in self._cage.unenforced()]
         self._executor = self._made_executor(self._cage)
@@ -885,7 +887,7 @@ class HostRun:
         observed, changed = self.observed, bool(self.observed.difference and self.observed.difference.changes)
         texts = [event.text for event in observed.trace.events("") if isinstance(event, AssistantSaid)]
         claims = claims_success(texts[-1]) if texts else False
-        command, setup = await asyncio.to_thread(found_check, workspace)
+        command, _ = await asyncio.to_thread(found_check, workspace)
         missing = ""
         if command in ("", NONE):
             missing = "no command is known that checks this project"
@@ -897,9 +899,7 @@ class HostRun:
             missing = NO_TIME
         if missing:
             return CheckedEnding(state="unverified", why=missing, check=command)
-        if not await asyncio.to_thread(trust.is_trusted, workspace.place.source):
-            setup = ""  # it would have the machine's network
-        done = await self._check(replace(self.job, check=command, setup=self.job.setup or setup), workspace, blame=True)
+        done = await self._check(command, workspace, blame=True)
         if done is None or not done.evidence:
             return CheckedEnding(state="unverified", why="the check was stopped", check=command)
         ending = ending_of(command, done.evidence, changed=changed, claims=claims)
@@ -908,14 +908,15 @@ class HostRun:
 
     async def _asked_check(self, command: str, workspace: Workspace) -> Check | None:
         try:
-            return await self._check(self.job, workspace)
+            return await self._check(command, workspace)
         except Exception as error:  # a check that was asked for and cannot be run has not passed
             return Check(command=command, exit_code=None, output_tail=f"[could not be run: {describe_error(error)}]")
 
-    async def _check(self, job: Job, workspace: Workspace, *, blame: bool = False) -> Check | None:
+    async def _check(self, command: str, workspace: Workspace, *, blame: bool = False) -> Check | None:
         if isinstance(self.observed.stopped, Cancelled):  # someone wants this to end
             return None
         fresh = os.path.join(self.directory, "verify")
+        job = replace(self.job, check=command, setup=self._setup)
         checking = verify(job, workspace, self._cage, fresh, blame=blame)
         self._checking = asyncio.create_task(checking, name="check")
         try:
@@ -923,4 +924,4 @@ class HostRun:
         except asyncio.CancelledError:
             if self.observed.stopped is None:
                 raise
-            return Check(command=job.check or "", exit_code=None, output_tail="[stopped]")
+            return Check(command=command, exit_code=None, output_tail="[stopped]")

@@ -31,7 +31,7 @@ from treadle.io.files import (
     changing,
     iter_lines,
     locked,
-    opened,
+    read,
     rename,
     sha256,
     storage_error,
@@ -248,13 +248,10 @@ class ReceiptStore:
         return os.path.exists(self.path(run_id))
 
     def _read(self, path: str) -> Receipt:
+        if not os.path.exists(path):
+            raise NotFound(f"there is no receipt {os.path.basename(path).removesuffix('.json')}")
         try:
-            with opened(path) as file:
-                return read_receipt(file.read(), [])
-        except FileNotFoundError as error:
-            raise NotFound(f"there is no receipt {os.path.basename(path).removesuffix('.json')}") from error
-        except OSError as error:
-            raise storage_error(error, path, "read") from error
+            return read_receipt(read(path, receipts.LARGEST), [])
         except msgspec.MsgspecError as error:
             raise StorageError(f"{path} is not a receipt: {error}") from error
 
@@ -297,11 +294,10 @@ class ReceiptStore:
             return [Problem(kind=kind, run_id=link.run_id, message=message)]
 
         try:
-            with opened(self.path(link.run_id)) as file:
-                receipt, refused, left_out = read_strictly(file.read())
-        except FileNotFoundError:
-            return problem("removed", f"receipt {link.sequence} is gone")
-        except (OSError, ValueError, NotFound) as error:
+            if not os.path.exists(path := self.path(link.run_id)):
+                return problem("removed", f"receipt {link.sequence} is gone")
+            receipt, refused, left_out = read_strictly(read(path, receipts.LARGEST))
+        except (ValueError, TreadleError) as error:
             return problem("unreadable", str(error))
         if refused or left_out:
             return problem("edited", f"it is not as it was written: {[*refused, *left_out][0]}")
@@ -387,7 +383,9 @@ def signature_problems(receipt: Receipt, trusted: TrustedKeys | None = None) -> 
 
 
 def _pretty(receipt: Receipt) -> bytes:
-    return msgspec.json.format(receipts.encode(receipt), indent=2) + b"\n"
+    """Indented, unless it is huge: what a sidecar nests deep would be many times as long, and too large to be read."""
+    text = receipts.encode(receipt)
+    return (msgspec.json.format(text, indent=2) if len(text) < receipts.LARGEST // 16 else text) + b"\n"
 
 
 # Receipts as rows of a list.

@@ -102,12 +102,13 @@ _HINTS = {
     errno.EMFILE: "too many open files: raise `ulimit -n`",
     errno.EIO: "the disk reports an error: check its health",
 }
+IRREGULAR = "not a regular file"
 
 
 def storage_error(error: OSError, path: str, doing: str) -> StorageError:
     """The error to raise for `error`, which happened on an attempt to `doing` ("write", "read"...) `path`."""
     reason = error.strerror or str(error)
-    hint = _HINTS.get(error.errno or 0)
+    hint = "copy it into a file first" if reason == IRREGULAR else _HINTS.get(error.errno or 0)
     if error.errno == errno.ENOENT and os.path.isdir(os.path.dirname(os.path.abspath(path))):
         hint = None  # the file itself is missing, as the reason says
     return StorageError(f"cannot {doing} {path}: {reason}", hint=hint)
@@ -334,7 +335,7 @@ def read_at_most(path: str, limit: int, *, follow: bool = True) -> bytes:
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | (0 if follow else os.O_NOFOLLOW))
     try:
         if not stat.S_ISREG(os.fstat(fd).st_mode):
-            raise OSError(errno.EINVAL, "not a regular file", path)
+            raise OSError(errno.EINVAL, IRREGULAR, path)
         parts, left = [], limit
         while data := os.read(fd, min(left, 1 << 20)):
             parts.append(data)
@@ -561,13 +562,19 @@ def _holder(fd: int) -> str:
 # Reading whole files, with one kind of error, and following them as they grow.
 
 
-def read(path: str) -> bytes:
-    """The content of the file; StorageError when it cannot be read."""
+def read(path: str, most: int | None = None) -> bytes:
+    """The content of the file; StorageError when it cannot be read. With a limit also when it is larger, or not a
+    regular file: a device or a pipe may have no end."""
     try:
-        with open(path, "rb") as file:
-            return file.read()
+        if most is None:
+            with open(path, "rb") as file:
+                return file.read()
+        data = read_at_most(path, most + 1)
     except OSError as error:
         raise storage_error(error, path, "read") from error
+    if len(data) > most:
+        raise StorageError(f"{path} is larger than {most >> 20} MiB, the most that is read", hint="name another file")
+    return data
 
 
 def read_if_there(path: str) -> bytes | None:

@@ -15,6 +15,7 @@ import time
 import uuid
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import groupby
 from typing import NamedTuple, TypeAlias
 
@@ -30,6 +31,7 @@ from treadle.landing.bench import CommitTrailers, OrderTrailers, read
 from treadle.landing.sending import FOLLOWED
 from treadle.wire.fleet import keys
 from treadle.wire.fleet.records import Used
+from treadle.wire.sidecar.receipts import LARGEST
 from treadle.workspace import checkouts
 from treadle.workspace.user_repository import UserRepository
 
@@ -229,10 +231,10 @@ def _author(log: _Log, key: str) -> AuthorClaim | None:
 
 
 def _note(user: UserRepository, ref: str, commit: str) -> str:
-    listed = user.run("notes", f"--ref={ref}", "list", commit, check=False)
-    if listed.code != 0:
-        return ""
-    return user.run("cat-file", "blob", listed.stdout.decode().strip()).stdout.decode("utf-8", "replace")
+    """Empty also for one that is too large: everyone can write it, and the line has an origin without it."""
+    with suppress(WorkspaceError):
+        return (user.note(ref, commit, LARGEST) or b"").decode("utf-8", "replace")
+    return ""
 
 
 def _traced(user: UserRepository, commit: str, name: str, lines: list[bytes]) -> dict[int, AuthorClaim]:
@@ -288,7 +290,10 @@ def _naming(user: UserRepository, blob: str, name: str) -> list[_Trace]:
     words = ("-e", blob, "-e", _path_member(name))
     listed = user.run("grep", "-lzF", "--no-textconv", *words, TRACE, "--", check=False, timeout=600)
     places = listed.stdout.decode().split("\0")[:-1] if listed.code == 0 else []
-    texts = {user.run("cat-file", "blob", place).stdout for place in places}
+    texts = set[bytes]()
+    for place in places:
+        with suppress(WorkspaceError):
+            texts.add(user.blob(place, LARGEST))
     return [record for text in sorted(texts) for record in _records(text.decode("utf-8", "replace"))]
 
 

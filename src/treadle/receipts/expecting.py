@@ -11,7 +11,7 @@ from treadle.errors import ConfigError
 from treadle.policy import patterns
 from treadle.receipts.statement import same_repository
 from treadle.receipts.trace import ours
-from treadle.redact import MARK
+from treadle.redact import MARK, Redactor
 from treadle.verification.evidence import Word, reaches
 from treadle.wire.sidecar.receipts import Receipt
 from treadle.workspace.directories import MISSING
@@ -61,8 +61,8 @@ def facts(receipt: Receipt) -> dict[str, str]:
         "claimed.model": "|".join(claim.get("models") or []) or None,
         "outcome": receipt.outcome,
         "verified": "yes" if check and check.get("ok") else "no",
-        "check": check.get("command") if check else None,
-        "setup": check["setup"] or "none" if check and "setup" in check else None,
+        "check": check["command"].strip() if check else None,
+        "setup": check["setup"].strip() or "none" if check and "setup" in check else None,
         "may_change": "|".join(shown.get("allowed") or []) or "none" if shown else None,
         "evidence": shown.get("word"),
         "finished": receipt.meta.finished_at,
@@ -147,6 +147,9 @@ def _check_words(name: str, value: str) -> None:
     for word in [value] if name in ("check", "setup") else value.split("|"):
         if not word or word != word.strip():
             raise ConfigError(f"{name}: {value!r} has an empty word, or one with a space before or after it")
+        if name in ("check", "setup") and Redactor().text(word) != word:
+            hint = "put the command into a file of the project, and name that"
+            raise ConfigError(f"{name}: no receipt shows {word!r} whole, as a part looks like a secret", hint=hint)
         if name in _WORDS and word not in _WORDS[name]:
             raise ConfigError(f"{name} is never {word!r}", hint=f"it is one of {', '.join(sorted(_WORDS[name]))}")
         if name in _FORMS and not re.fullmatch(_FORMS[name], word):

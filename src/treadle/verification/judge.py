@@ -78,7 +78,8 @@ def settings_of(text: str | None) -> JudgeSettings:
     except (tomllib.TOMLDecodeError, RecursionError):
         return JudgeSettings()
     try:
-        return msgspec.convert(table, JudgeSettings)
+        found = msgspec.convert(table, JudgeSettings)
+        return msgspec.structs.replace(found, check=found.check.strip(), setup=found.setup.strip())
     except msgspec.ValidationError:  # whatever else is wrong there, no more may land for it
         return JudgeSettings(require=str(table.get("require", "")) if isinstance(table, dict) else "")
 

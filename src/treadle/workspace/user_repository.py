@@ -111,6 +111,18 @@ class UserRepository:
             raise WorkspaceError(what, retryable=done.passing)
         return done
 
+    def blob(self, name: str, most: int) -> bytes:
+        """The content of a file that anyone could have written; WorkspaceError when it is larger."""
+        if (size := int(self.run("cat-file", "-s", name).stdout)) > most:
+            what = f"{name} has {size} bytes, and at most {most >> 20} MiB are read"
+            raise WorkspaceError(what, hint="it was not written for this: remove it")
+        return self.run("cat-file", "blob", name).stdout
+
+    def note(self, ref: str, commit: str, most: int) -> bytes | None:
+        """The note of a commit; None when it has none. WorkspaceError when it is larger."""
+        listed = self.run("notes", f"--ref={ref}", "list", commit, check=False)
+        return self.blob(os.fsdecode(listed.stdout).strip(), most) if listed.code == 0 else None
+
     def lock(self) -> locked:
         """Held while a branch is moved together with its checkouts. Git has a lock for each ref and one for each index,
         but none for both: without this one, two of us could each move what the other has looked at."""

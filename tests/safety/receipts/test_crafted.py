@@ -14,13 +14,18 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as some
 
 from tests.installed import treadle
+from tests.safety.receipts.corpus import GIT
 from tests.scripts import calls, says
 from tests.workspace.repositories import make
 from treadle.cli.project import evidence
 from treadle.cli.receipt import receipt
 from treadle.errors import TreadleError
-from treadle.wire.sidecar.receipts import receipt_hash
+from treadle.host.gate import NOTES
+from treadle.host.store import ReceiptStore
+from treadle.landing import authorship
+from treadle.wire.sidecar.receipts import LARGEST, receipt_hash
 from treadle.wire.sidecar.repair import read_receipt
+from treadle.workspace import checkouts
 
 
 def nested(depth: int) -> Any:
@@ -89,6 +94,38 @@ def honest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Any, list[A
     done = treadle("host", "run", "--task", "x", "--agent", "native", "--verify", "true", "--json", env=env)
     lines = treadle("receipt", "export", "latest").stdout.splitlines()
     return json.loads(done.stdout.splitlines()[-1]), [*map(json.loads, lines)]
+
+
+def refused(program: Command, *words: str) -> str:
+    done = CliRunner().invoke(program, words)
+    assert isinstance(done.exception, TreadleError) and done.exception.hint, (words, done.output)
+    return str(done.exception)
+
+
+@pytest.mark.slow
+def test_what_is_too_large_or_never_ends_is_not_read(honest: tuple[Any, list[Any]]) -> None:
+    store, user = ReceiptStore(), checkouts.around(".")
+    run_id = honest[0]["meta"]["run_id"]
+    os.mkfifo("pipe")
+    with open("large", "wb") as file:
+        file.truncate(LARGEST + 1)
+    for path, why in (("/dev/zero", "not a regular file"), ("./pipe", "not a regular file"), ("./large", "128 MiB")):
+        for words in (
+            ["show"],
+            ["verify"],
+            ["export"],
+            ["order"],
+            ["gate", "check", "HEAD", "--target", "HEAD", "--receipt"],
+        ):
+            assert why in refused(receipt, *words, path)
+        assert why in refused(evidence, path)
+    os.replace("pipe", store.path(run_id))
+    assert [(each.kind, each.run_id) for each in store.check()] == [("unreadable", run_id)]
+    large = user.run("hash-object", "-w", os.path.abspath("large")).stdout.decode().strip()
+    for ref in (NOTES, authorship.GIT_AI, authorship.TRACE):
+        user.run("notes", f"--ref={ref}", "add", "-C", large, "HEAD", env=GIT)
+    assert "128 MiB" in refused(receipt, "gate", "check", "HEAD", "--target", "HEAD")
+    assert authorship.origin("a.txt", 1).claims == ()
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])

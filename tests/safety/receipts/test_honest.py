@@ -37,6 +37,49 @@ ACTS = (
 RUNS = [(MODES[number % 3], POLICIES[number // 6], number % 10) for number in range(30)]
 
 
+SETTINGS = '[verify]\ncheck = "test -e made"\nsetup = """\ntouch made\n"""\n'
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("trusted", "words", "code"),
+    [
+        (True, [], 0),
+        (False, [], 15),
+        (False, ["--setup", "touch made"], 0),
+        (True, ["--setup", "touch made; true"], 18),
+        (True, ["--root", "."], 15),
+    ],
+)
+def test_the_set_up_of_the_base_and_no_other_passes_the_gate(
+    tmp_path: Path, trusted: bool, words: list[str], code: int
+) -> None:
+    need("bwrap")
+    treadle("receipt", "keygen")
+    repository = make(tmp_path / "top")
+    repository.git("remote", "add", "origin", "https://example.com/a/b.git")
+    settings = tmp_path / "top" / ".treadle" / "config.toml"
+    settings.parent.mkdir()
+    settings.write_text(SETTINGS)
+    assert treadle("receipt", "gate", "init", "--check", "test -e made", cwd=repository.top).returncode == 0
+    repository.git("add", "-fA")
+    repository.git("commit", "-qm", "gate")
+    if "--root" in words:  # what is trusted is on the disk, and the base names another
+        settings.write_text(SETTINGS.replace("touch made", "touch made; true"))
+    if trusted:
+        assert treadle("trust", cwd=repository.top).returncode == 0
+    (tmp_path / "model.toml").write_text(calls("bash", {"command": "echo x > new"}) + says("Done.", times="always"))
+    env = {**os.environ, "TREADLE_MODEL": f"scripted:{tmp_path}/model.toml"}
+    words = ["--agent", "native", "--workspace-mode", "worktree", "--sandbox", "--verify", "test -e made", *words]
+    done = treadle("host", "run", "--task", "work", *words, "--json", cwd=repository.top, env=env)
+    place = json.loads(done.stdout.splitlines()[-1])["usage_raw"]["treadle"]["observed"]["workspace"]
+    treadle("receipt", "export", "latest", "--out", str(tmp_path / "run.jsonl"))
+    words = [place["result_commit"] or "HEAD", "--target", "HEAD", "--receipt", str(tmp_path / "run.jsonl")]
+    checked = treadle("receipt", "gate", "check", *words, cwd=repository.top)
+    assert checked.returncode == code, done.stdout[-3000:] + done.stderr + checked.stdout
+    assert ("treadle trust" in checked.stdout) is (code != 0)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("mode", "policy", "act"), spread(RUNS, quick=0, slow=8))
 def test_honest_work_passes(tmp_path: Path, mode: str, policy: str, act: int) -> None:

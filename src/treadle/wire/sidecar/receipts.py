@@ -23,6 +23,8 @@ CONTRACT = "abp/v0.1"
 DEEPEST = 120
 """The deepest nesting that is written. Peers refuse a line with more than 127 nested containers, and an envelope and
 an event take a few of them."""
+LARGEST = 128 << 20
+"""Bytes of a file with a receipt, or with what was made of one, that is read: anyone can write such a file."""
 
 Mode: TypeAlias = Literal["passthrough", "mapped"]
 Outcome: TypeAlias = Literal["complete", "partial", "failed"]
