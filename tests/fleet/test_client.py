@@ -308,6 +308,11 @@ async def test_an_order_is_tried_again_once_and_work_is_sent_back_with_comments(
     assert refused.value.hint == "say what is to be different"
     back = await client.get_spec(bus, (await client.send_back(bus, "p", " Say more. ")).id)
     assert (back.comments, back.base, back.continues, back.by) == ("Say more.", "c1", "p", client.me())
+    handed = Spec(id="h", task="t", agent="claude", model="opus", credential="work")
+    await bus.put("spec.h", encode(handed))
+    await bus.put("order.h", encode(Order(id="h", state="done", changed=1.0, agent="codex")))
+    back = await client.get_spec(bus, (await client.send_back(bus, "h", "Say more.")).id)
+    assert (back.agent, back.model, back.credential) == ("codex", None, ""), "who worked on it last has the session"
     await stored(bus, "q", "done", retried_as="later")
     assert await client.retry(bus, "q") == client.Given(id="later", new=False)
 

@@ -22,7 +22,7 @@ from treadle.landing import sending, train
 from treadle.landing.bench import Bench
 from treadle.landing.sending import SendingBack
 from treadle.landing.train import Train
-from treadle.wire.fleet.records import Order, Used
+from treadle.wire.fleet.records import Attempt, Order, Used
 from treadle.wire.fleet.train import LandedRecord, QueuedChange, ReturnedChange, TrainRecord
 from treadle.workspace.checkouts import around
 
@@ -187,6 +187,9 @@ async def test_what_is_queued_of_an_order_says_whose_work_it_is(bus: Bus, finish
     )
     plain = await sending.change_of(bus, await client.get_order(bus, two))
     assert (plain.agent, plain.receipt, plain.anyway, plain.goal) == ("codex", "", False, "")
+    tried = [Attempt(number=at, node="n", placed=1.0, agent=name) for at, name in enumerate(("codex", "claude"), 1)]
+    both = await sending.change_of(bus, replace(order, attempts=(replace(tried[1], outcome="not_here"), *tried)))
+    assert both.agent == "codex, claude", "who worked on it"
 
 
 async def test_each_helper_gets_an_order_of_its_kind_and_what_came_of_it_is_taken_up(
@@ -226,6 +229,16 @@ async def test_each_helper_gets_an_order_of_its_kind_and_what_came_of_it_is_take
     assert (waiting.to, helper.agent, helper.model, helper.continues) == ("reconciler", "claude", None, "")
     assert helper.title == "reconcile two: two" and "You wrote neither side" in helper.task and not helper.comments
     assert helper.setup == "make it" and steps.said[-1].startswith("back     two to a reconciler as ")
+
+
+async def test_the_author_of_what_was_handed_over_is_who_worked_on_it_last(
+    bus: Bus, finished: Finished, steps: Steps
+) -> None:
+    one = await finished.order("one", {"a.txt": "x\n"}, agent="claude", model="opus", credential="work")
+    await bus.put("order.one", encode(replace(await client.get_order(bus, one), agent="codex")))
+    (waiting,) = (await steps.step(await steps.entry(one))).back
+    helper = await client.get_spec(bus, waiting.by)
+    assert (helper.agent, helper.model, helper.credential, helper.continues) == ("codex", None, "", one)
 
 
 async def test_a_person_is_asked_once_and_the_answer_decides(bus: Bus, finished: Finished, steps: Steps) -> None:

@@ -439,6 +439,8 @@ async def send_back(
     if not comments.strip():
         raise ConfigError("there is nothing to send back", hint="say what is to be different")
     base = str(order.result.get("commit", "")) or spec.base
+    who = spec.by_agent(order.agent)  # another may have gone on with it, and it is that one's session
+    more = {"agent": who.agent, "model": who.model, "credential": who.credential, **(more or {})}
     return await retry(bus, name, by=by, comments=comments.strip(), base=base, more=more)
 
 

@@ -21,7 +21,7 @@ from treadle.landing.bench import Bench
 from treadle.landing.returned import Helper, HelpStart
 from treadle.wire.fleet import keys
 from treadle.wire.fleet.orders import Spec
-from treadle.wire.fleet.records import Order
+from treadle.wire.fleet.records import NOT_HERE, Order
 from treadle.wire.fleet.train import QueuedChange, ReturnedChange, TrainRecord
 
 ANSWER_SECONDS = 14 * 86400.0
@@ -130,9 +130,11 @@ class SendingBack:
         if to == "author":
             comments = returned.for_author(entry, record.branch, verify, start.sides, intents)
             goes_on = entry.order if entry.tries < returned.AUTHOR_TRIES and entry.to != "person" else entry.first
+            author = first.by_agent((await client.get_order(self.bus, goes_on)).agent)
             more |= {
-                "agent": first.agent,
-                "model": first.model,
+                "agent": author.agent,
+                "model": author.model,
+                "credential": author.credential,
                 "continues": goes_on,
                 "comments": comments,
                 "task": first.task,
@@ -250,7 +252,7 @@ async def change_of(bus: Bus, order: Order, *, anyway: bool = False) -> QueuedCh
         base=await results.began_from(bus, order),
         title=order.title,
         goal=spec.project,
-        agent=f"{spec.agent} ({spec.model})" if spec.model else spec.agent,
+        agent=_workers(spec, order),
         receipt=receipt.sha256 if receipt is not None else "",
         at=time.time(),
         anyway=anyway,
@@ -260,6 +262,13 @@ async def change_of(bus: Bus, order: Order, *, anyway: bool = False) -> QueuedCh
         network=spec.network,
         require=spec.require,
     )
+
+
+def _workers(spec: Spec, order: Order) -> str:
+    """Who worked on it, one after the other; where that is one, with the model."""
+    names = list(dict.fromkeys(each.agent for each in order.attempts if each.agent and each.outcome != NOT_HERE))
+    who = spec.by_agent(names[0] if names else "")
+    return ", ".join(names) if len(names) > 1 else f"{who.agent} ({who.model})" if who.model else who.agent
 
 
 async def bring(bus: Bus, bench: Bench, name: str, commit: str) -> None:
