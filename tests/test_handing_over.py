@@ -14,6 +14,7 @@ from tests.scripts import calls, reply, says
 from treadle.agent.providers.script import Script, ScriptedReply
 from treadle.agents import find_agent, taking_over
 from treadle.errors import Busy, Unsupported
+from treadle.fleet.orders import begun
 from treadle.io.files import write_atomic
 from treadle.io.paths import config_file, private_dir
 from treadle.redact import Redactor
@@ -22,6 +23,7 @@ from treadle.sessions.handover import Gathering
 from treadle.sessions.served import run_turn
 from treadle.sessions.tokens import estimate
 from treadle.testing.server import ModelServer
+from treadle.wire.fleet.orders import Spec
 
 FACTS = {
     "a constraint": "legacy/ stays untouched",
@@ -186,6 +188,8 @@ async def test_what_another_agent_would_be_told_can_be_given_to_several_orders(w
     session = await first_session("native", work)
     done = treadle("sessions", "export", session, "--format", "handover", cwd=work)
     assert [name for name, fact in FACTS.items() if fact not in done.stdout] == [] and done.stdout[:10] == "<handover>"
+    order = begun(Spec(id="one", task=f"{done.stdout} Go on."), 1.0)
+    assert order.title == "Go on."
     assert treadle("sessions", "export", "nosuch", "--format", "handover", cwd=work).returncode == 1
 
 

@@ -183,7 +183,7 @@ async def taking_over(spec: SessionSpec, agent: str, *, prefix: bool = False) ->
     from treadle.redact import Redactor
     from treadle.sessions.handover import gathered
 
-    handover = gathered(past, owner, Redactor.of_environment(os.environ)).prompt()
+    handover = gathered(past, owner, Redactor.of_environment(os.environ), spec.cwd).prompt()
     return _starting(spec, resume=None, fork=False, at="", handover=handover)
 
 

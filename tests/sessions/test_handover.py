@@ -150,6 +150,12 @@ def test_what_happened_is_told_in_its_section(name: str) -> None:
     assert f"## {SECTIONS[section][0]}\n- {fact}".replace("\n", "\n  ").replace("\n  -", "\n-") in made.prompt()
 
 
+def test_files_are_named_from_where_the_agent_worked() -> None:
+    happened = *tool("1", "w", "", kind="write", paths=("/w/a/b",)), events.FileChanged(path="a/b", change="added")
+    made = gathered([*happened, *tool("2", "r", "", kind="read", paths=("/w/c", "/etc/d"))], "", NOBODY, "/w")
+    assert (made.changed, made.read) == (("a/b (added)",), ("c", "/etc/d"))
+
+
 def test_secrets_are_taken_out() -> None:
     redactor = Redactor(["hunter2-hunter2"])
     made = gathered([events.TurnStarted(prompt="the key is hunter2-hunter2")], "", redactor)

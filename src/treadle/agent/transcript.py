@@ -186,12 +186,11 @@ def listing_of(header: Header, records: list[Record]) -> Listing:
 
 
 def _words(prompt: str) -> str:
-    """What the person said in a prompt that may begin with a handover."""
     if not prompt.startswith("<handover>"):
         return prompt
-    from treadle.sessions.handover import ENDS
+    from treadle.sessions.handover import own_words
 
-    return prompt.partition(ENDS)[2].strip()
+    return own_words(prompt)
 
 
 def listed(listing: Listing, record: Record) -> Listing:

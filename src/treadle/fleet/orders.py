@@ -15,6 +15,7 @@ import msgspec
 from treadle.errors import ConfigError, MissingExtra, StorageError
 from treadle.fleet.engine.bus import Entry
 from treadle.policy.network import parse_network
+from treadle.sessions.handover import own_words
 from treadle.wire.fleet import keys
 from treadle.wire.fleet.orders import FORMAT, Spec
 from treadle.wire.fleet.records import AgentQuestion, AnswerRecord, AskRecord, Order
@@ -135,12 +136,13 @@ def checked(spec: Spec) -> Spec:
 
 def begun(spec: Spec, now: float) -> Order:
     """An order that was just submitted, as of a time."""
+    task = spec.task.strip()
     return Order(
         id=spec.id,
         state="queued",
         changed=now,
         created=spec.created,
-        title=spec.title or spec.task.strip().splitlines()[0][:100],
+        title=spec.title or (own_words(task) or task).splitlines()[0][:100],
         agent=spec.agent,
         place=spec.place,
         project=spec.project,

@@ -182,8 +182,9 @@ class Gathering:
     Secrets are taken out of each event before anything is cut: half of one would not be known for one.
     """
 
-    def __init__(self, redactor: Redactor, before: Handover | None = None) -> None:
-        self._redactor = redactor
+    def __init__(self, redactor: Redactor, before: Handover | None = None, root: str = "") -> None:
+        """`root`: paths are told from there on, as the next agent may work elsewhere."""
+        self._redactor, self._root = redactor, f"{root}/" if root else ""
         self._facts: dict[str, list[str]] = {name: list(getattr(before, name)) if before else [] for name in SECTIONS}
         self._follows = before is not None
         """Whether the first prompt is what the agent was told of `before`, and not a person's."""
@@ -230,7 +231,8 @@ class Gathering:
                 self._commands.add(event.call)
                 self._ran(event.command, f"exit code {code}" if code else "", event.output)
             case events.FileChanged():
-                self._changed(event.path, f"{event.path} ({event.change}{_lines(event.diff)})")
+                path = event.path.removeprefix(self._root)
+                self._changed(path, f"{path} ({event.change}{_lines(event.diff)})")
             case events.Asked():
                 self._asked[event.request] = event
             case events.Answered():
@@ -276,7 +278,7 @@ class Gathering:
             self._facts["todo"] = todo[:FACTS_MAX]
         elif event.command:
             self._add("done", event.command, OUTPUT_MAX)
-        for path in event.paths:
+        for path in [each.removeprefix(self._root) for each in event.paths]:
             if event.kind == "read":
                 self._add("read", path)
             elif event.kind == "write":
@@ -342,12 +344,17 @@ class Gathering:
             del self._running[task.id]
 
 
-def gathered(events_: Iterable[events.Event], agent: str, redactor: Redactor) -> Handover:
+def gathered(events_: Iterable[events.Event], agent: str, redactor: Redactor, root: str = "") -> Handover:
     """What there is to hand over of the work that these events report."""
-    folded = Gathering(redactor)
+    folded = Gathering(redactor, root=root)
     for event in events_:
         folded.look(event)
     return folded.handover(agent)
+
+
+def own_words(prompt: str) -> str:
+    """What the person said in a prompt that may begin with a handover."""
+    return prompt.partition(ENDS)[2].strip() if prompt.startswith(BEGINS) else prompt
 
 
 def _question(asked: events.Asked) -> str:

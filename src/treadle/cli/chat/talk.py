@@ -474,7 +474,7 @@ class Talk:
         """The running command, as it was typed."""
         self._own: asyncio.Task[Any] | None = None
         self._leaving = False
-        self.gathering = Gathering(Redactor.of_environment(os.environ))
+        self.gathering = Gathering(Redactor.of_environment(os.environ), root=cwd)
         """What another agent would be told of this conversation."""
         self.agent = session.info.name
         """Its name as a person types it."""

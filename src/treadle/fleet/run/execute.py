@@ -719,15 +719,14 @@ class Execution:
         if behind := await trees.see_source_branch(self.spec, source):
             self.attempt.tell(Warned(message=behind, code="base", ts=time.time()))
         self.before = await resumption.prepare(self.attempt, source)
-        self.checkpoints.gathering = Gathering(self.attempt.redactor, self.before.handover)
-        if (changes := self.attempt.order.handed) and not any(
-            each.agent == self.spec.agent for each in self.attempt.earlier
-        ):
-            self.attempt.tell(ContextHandoff(to=self.spec.agent, reason=changes[-1].reason, ts=time.time()))
-        self.brief = await brief(self.attempt.bus, self.spec, source)
         assert self.before.tree is not None
         self.attempt.tree = self.before.tree
         self.attempt.root = self.attempt.tree.root
+        self.checkpoints.gathering = Gathering(self.attempt.redactor, self.before.handover, self.attempt.root)
+        changes, earlier = self.attempt.order.handed, self.attempt.earlier
+        if changes and not (earlier and earlier[-1].agent == self.spec.agent):
+            self.attempt.tell(ContextHandoff(to=self.spec.agent, reason=changes[-1].reason, ts=time.time()))
+        self.brief = await brief(self.attempt.bus, self.spec, source)
         if self.attempt.tree.top:
             self.attempt.taker = await asyncio.to_thread(trees.WorkTaker, self.attempt.tree, self.spec.bring)
         await self._know_claims()
