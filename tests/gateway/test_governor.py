@@ -48,8 +48,10 @@ async def test_what_no_wait_helps_against_is_passed_on(tmp_path: Path) -> None:
     broke = limited(1.0, "insufficient_quota: check your billing")
     async with ModelServer(HELLO, faults=[broke, limited(100_000)]) as server, before(server, tmp_path) as wiring:
         assert (await ask(wiring.url, PATHS["anthropic"], BODY)).status == 429
+        assert wiring.reports.waits == []
         late = await ask(wiring.url, PATHS["anthropic"], BODY)
         assert (late.status, late.headers["retry-after"], len(server.asked)) == (429, "100000", 2)
+        assert wiring.reports.waits == ["its service limits this account"], "and it is told, so that another goes on"
         async with asyncio.timeout(60):  # no client waits that long, so the service itself is asked
             assert (await ask(wiring.url, PATHS["anthropic"], BODY)).status == 200
             assert (await ask(wiring.url, PATHS["anthropic"], BODY)).status == 200

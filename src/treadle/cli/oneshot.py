@@ -382,12 +382,14 @@ def _put_to_tool(session: Session, tool: str, hosted: tuple[str, ...]) -> Corout
 
 async def _tell_warnings(events: EventReader) -> None:
     """Print warnings as they come, until the session is closed."""
+    from treadle.cli.render import retrying
+
     async for event in events:
         with suppress(OSError):  # no one reads stderr any more
             if isinstance(event, Warned) and event.code != "gap":
                 _note(event.message)
             elif isinstance(event, Retrying):
-                _note(f"{event.error.message}; trying again in {event.delay_ms / 1000:.1f} s (try {event.attempt + 1})")
+                _note(f"{retrying(event)} (try {event.attempt + 1})")
 
 
 async def _reported(work: Coroutine[Any, Any, int], runner: OneShot, last_message: str | None) -> int:

@@ -4,7 +4,7 @@ import os
 import re
 from typing import Any, TextIO
 
-from treadle.events import ToolStarted
+from treadle.events import Retrying, ToolStarted
 
 RESULT_WIDTH = 100
 
@@ -60,6 +60,11 @@ def first_line(text: str) -> str:
         return "(nothing)"
     first = lines[0] if len(lines[0]) <= RESULT_WIDTH else lines[0][: RESULT_WIDTH - 1] + "…"
     return f"{first} (+{len(lines) - 1} lines)" if len(lines) > 1 else first
+
+
+def retrying(event: Retrying) -> str:
+    seconds = event.delay_ms / 1000
+    return f"{event.error.message}; trying again in {f'{seconds:.1f} s' if seconds < 120 else short_time(seconds)}"
 
 
 def short_time(seconds: float) -> str:

@@ -25,14 +25,14 @@ from treadle.confinement import PortGrant
 from treadle.errors import BudgetExceeded, StorageError
 from treadle.events import Usage
 from treadle.gateway import recording
-from treadle.gateway.governor import AccountGovernor
+from treadle.gateway.governor import PATIENCE, STATUSES, AccountGovernor
 from treadle.gateway.recording import CallRecorder, CallReplay
 from treadle.gateway.spending import LETTERS, Reserved, Spending
 from treadle.io.http import HttpClient, HttpError, Response
 from treadle.io.sandbox.proxy import Passage
 from treadle.session import Amount, Calling
 from treadle.wire.models import families
-from treadle.wire.models.families import AskedCall, Family, ReplyMeter, letters
+from treadle.wire.models.families import AskedCall, Family, ReplyMeter, letters, retry_after
 
 if TYPE_CHECKING:
     import ssl
@@ -328,6 +328,9 @@ class ModelGateway(Passage):
                 if call is not None:
                     again = self._governor.refused(response.status, response.headers, error, waited, asked_at)
                 if again is None:
+                    limited = retry_after(response.headers, asked_at) if call and response.status in STATUSES else None
+                    if limited is not None and limited > PATIENCE:
+                        self._announce_wait(asked_at + limited)
                     self._record(asked, response, error, whole=True, unpacked=True)
                     await self._fail(response, error, http, writer)
                     return
@@ -337,8 +340,8 @@ class ModelGateway(Passage):
         if until > self._waiting_until + 1:
             self._waiting_until = until
             when = time.strftime("%H:%M:%S", time.localtime(until))
-            message = f"waiting for the model until {when}: its service limits this account"
-            self._tell(lambda to: to.wire_waits(until, message))
+            wait = f"waiting for the model until {when}: " if until <= time.time() + PATIENCE else ""
+            self._tell(lambda to: to.wire_waits(until, f"{wait}its service limits this account"))
 
     async def _stream(
         self,

@@ -24,6 +24,7 @@ from treadle.cli.chat.talk import Status
 from treadle.events import (
     AnyEvent,
     ContextCompacted,
+    ContextHandoff,
     ContextPruned,
     ErrorInfo,
     Failed,
@@ -154,6 +155,16 @@ def test_the_total_says_what_is_unknown() -> None:
             Retrying(attempt=1, delay_ms=1500, error=ErrorInfo(code="x", message="busy")),
             "↻ busy; trying again in 1.5 s",
             "retry: busy; trying again in 1.5 s",
+        ),
+        (
+            Retrying(attempt=1, delay_ms=259_200_000, error=ErrorInfo(code="x", message="no more")),
+            "↻ no more; trying again in 3d",
+            "retry: no more; trying again in 3d",
+        ),
+        (
+            ContextHandoff(to="codex", reason="usage_limit"),
+            "codex goes on with it, and is told what was said and done",
+            "codex goes on with it, and is told what was said and done",
         ),
         (Failed(error=ErrorInfo(code="x", message="broke")), "error: broke", "error: broke"),
         (TurnEnded(outcome="interrupted"), "interrupted", "interrupted"),

@@ -14,7 +14,7 @@ from rich.text import Text
 from rich.theme import Theme
 
 from treadle import events
-from treadle.cli.render import brief, first_line, one_line, printable
+from treadle.cli.render import brief, first_line, one_line, printable, retrying
 from treadle.sessions.totals import TurnSummary
 
 # Markdown that is still being written: which part is finished, and how it looks on a terminal.
@@ -376,13 +376,14 @@ class Page:
                 self._asking.pop(event.request, None)
                 return ""
             case events.Retrying():
-                again = f"{event.error.message}; trying again in {event.delay_ms / 1000:.1f} s"
-                return self.note("yellow", f"{self._mark('↻')} {again}")
+                return self.note("yellow", f"{self._mark('↻')} {retrying(event)}")
             case events.Warned(message=message):
                 return self.note("yellow", f"{self._mark('!')} {message}")
             case events.ContextPruned() | events.ContextCompacted():
                 word = "pruned" if isinstance(event, events.ContextPruned) else "compacted"
                 return self.note("dim", f"context {word}: {event.tokens_before} -> {event.tokens_after} tokens")
+            case events.ContextHandoff(to=str(agent)) if agent:
+                return self.note("dim", f"{agent} goes on with it, and is told what was said and done")
             case events.ContextHandoff():
                 return self.note("dim", "the conversation did not fit any more; it goes on afresh, with a summary")
             case events.TaskChanged(task=task) if task is not None and event.change != "updated":

@@ -525,7 +525,7 @@ def explain(name: str, as_json: bool) -> None:
         why = await client.why(bus, order)
         lands = await views.explained(bus, order) if why.state == "done" else []
         lines = [line for each in lands for line in each["lines"]]
-        lines += [f"changed   {handing_words(each)}" for each in (await client.get_order(bus, order)).handed]
+        lines += [f"changed   {one_line(handing_words(each))}" for each in (await client.get_order(bus, order)).handed]
         if why.state == "done" and not lines:
             lines = [f"landing   {await views.not_in_a_train(bus, order)}"]
         return liveness.judged(why), lines

@@ -530,7 +530,7 @@ class Book:
         budget = self.control.budgets.get(f"agent:{row.spec.agent}")
         if park is not None and park.until - self.wall() > row.spec.fallback_after:
             when = time.strftime("%Y-%m-%d %H:%M", time.localtime(park.until))
-            self.hand(row, self._change_to(row, to, "usage_limit", f"{park.why} (until {when})"))
+            self.hand(row, self._change_to(row, to, "usage_limit", f"until {when}: {park.why}"))
         elif budget is not None and (spent := control.overspent(budget)):
             self.hand(row, self._change_to(row, to, "budget", f"spent: {spent}"))
 
