@@ -127,6 +127,7 @@ SCRIPT = reply(
 ) + says("finished")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("named", [True, False], ids=["named", "without a name"])
 async def test_what_somebody_else_has_claimed_is_theirs_for_the_native_agent_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, named: bool

@@ -241,6 +241,7 @@ async def test_a_check_that_fails_before_the_work_is_asked_about_before_an_agent
         assert (await over(bus, name)).state == "stopped"
 
 
+@pytest.mark.slow
 async def test_what_was_queued_to_land_before_a_kill_is_not_queued_again(
     bus: Bus, start_node: Start, repository: Path
 ) -> None:

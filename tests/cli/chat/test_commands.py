@@ -145,6 +145,7 @@ def second_agent(tmp_path: Path, script: str) -> None:
     settings(f"[agents.second]\nspeaks = 'acp'\ncommand = '{command}'\n")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("mode", "denied", "keys", "seen"),
     [("full-auto", "Bash(rm *)", "\x1b[Z", "May this"), ("suggest", "Bash(touch *)", "", "I may not.")],

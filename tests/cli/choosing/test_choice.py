@@ -164,6 +164,7 @@ def test_a_name_is_kept_as_a_model_or_as_an_agent_and_programs_are_told(
     assert config.load(".").settings.agent is None
 
 
+@pytest.mark.slow
 def test_at_a_terminal_one_of_several_is_picked_with_the_arrows_and_kept(
     terminal: Callable[..., ChatTerminal], agent: str
 ) -> None:

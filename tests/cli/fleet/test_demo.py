@@ -93,6 +93,7 @@ run()
 """
 
 
+@pytest.mark.slow
 async def test_an_order_that_fails_ends_the_demo_with_its_reason(tmp_path: Path) -> None:
     shop, scratch = tmp_path / "shop", tmp_path / "tmp"
     shutil.copytree(SHOP, shop)

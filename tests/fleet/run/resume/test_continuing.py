@@ -122,6 +122,7 @@ async def test_an_agent_that_lost_its_session_starts_over_with_the_files_and_a_b
     assert ended.result["changed"] == ["c.txt", "half.txt"]
 
 
+@pytest.mark.slow
 async def test_work_that_is_sent_back_goes_on_in_the_session_that_did_it(
     bus: Bus,
     start_node: Start,
