@@ -32,7 +32,8 @@ from treadle.fleet import client
 from treadle.fleet.engine.bus import Bus
 from treadle.landing import train
 from treadle.landing.forge import branch
-from treadle.landing.forge.branch import POLL_SECONDS, GitHub, RequestedBranch
+from treadle.landing.forge.branch import POLL_SECONDS, RequestedBranch
+from treadle.landing.forge.github import GitHub
 from treadle.landing.forge.interface import (
     ForgeCheck,
     ForgeComment,
