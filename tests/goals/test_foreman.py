@@ -17,6 +17,7 @@ from tests.fleet.engine.buses import StoringClient
 from tests.fleet.engine.buses import pauses as pauses
 from tests.fleet.repositories import git
 from tests.goals.running import answering, carried, over, replayed
+from tests.tiers import spread
 from treadle.coordination.ledger import Blackboard
 from treadle.coordination.planning import Planning
 from treadle.errors import WorkspaceError
@@ -280,7 +281,10 @@ async def _looked(bus: Bus, name: str, plan: GoalPlan) -> GoalSeen:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("gate", "named"), [("none", ""), ("agent:reviewer", ""), ("agent:reviewer", "test_old.py")])
+@pytest.mark.parametrize(
+    ("gate", "named"),
+    spread([("none", ""), ("agent:reviewer", ""), ("agent:reviewer", "test_old.py")], quick=0, slow=1),
+)
 async def test_a_test_of_before_that_is_changed_beside_the_acceptance_is_asked_about_unless_a_reviewer_agrees(
     bus: Bus, start_node: Start, repository: Path, tmp_path: Path, gate: str, named: str
 ) -> None:

@@ -81,7 +81,7 @@ def test_the_set_up_of_the_base_and_no_other_passes_the_gate(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("mode", "policy", "act"), spread(RUNS, quick=0, slow=8))
+@pytest.mark.parametrize(("mode", "policy", "act"), spread(RUNS, quick=0, slow=4))
 def test_honest_work_passes(tmp_path: Path, mode: str, policy: str, act: int) -> None:
     need("bwrap")
     public = treadle("receipt", "keygen").stdout.strip()
