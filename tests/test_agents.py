@@ -23,7 +23,7 @@ from treadle.errors import ConfigError, Denied
 from treadle.events import ToolDenied, ToolEnded
 from treadle.io.paths import config_file
 from treadle.session import Access, Agent, Amount, Confinement, Decision, Guards, SessionSpec
-from treadle.sessions.served import run_turn
+from treadle.sessions.totals import run_turn
 from treadle.settings.config import AgentSettings
 from treadle.testing.sessions import ScriptedAgent
 

@@ -56,7 +56,7 @@ LIGHT = [
     "io.process.reaper",
     "io.process.table",
     "io.process.registry",
-    "io.standard_streams",
+    "io.process.lifetime",
     "io.sockets",
     "policy.patterns",
     "wire.heimdall.messages",

@@ -39,7 +39,7 @@ from treadle.io.peer import Peer
 from treadle.io.sandbox import methods
 from treadle.io.sandbox.proxy import Reaching
 from treadle.session import Change, Confinement, Instructions, Limits, SessionSpec, Toolset
-from treadle.sessions.served import run_turn
+from treadle.sessions.totals import run_turn
 from treadle.testing.server import ModelServer
 
 SCRIPT = """
