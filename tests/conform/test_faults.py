@@ -60,7 +60,7 @@ def right(protocol: str, spoil: dict[str, Any] | None = None) -> Candidate:
     return programs.inside(getattr(programs, protocol), spoil)
 
 
-@pytest.mark.parametrize(("protocol", "sentence"), spread(CLAUSES, quick=0, slow=80))
+@pytest.mark.parametrize(("protocol", "sentence"), spread(CLAUSES, quick=0, slow=50))
 async def test_our_own_keeps(protocol: str, sentence: str, tmp_path: Path) -> None:
     found = await ruling(protocol, sentence, candidate(protocol, tmp_path))
     absent = protocol == "mcp" and re.match("the server offers no|all of its tools are in one page", found.seen)

@@ -280,7 +280,7 @@ async def _looked(bus: Bus, name: str, plan: GoalPlan) -> GoalSeen:
     return await look(bus, (await store.load(bus, name))[0], plan)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("gate", "named"),
     spread([("none", ""), ("agent:reviewer", ""), ("agent:reviewer", "test_old.py")], quick=0, slow=1),

@@ -119,7 +119,7 @@ def test_a_file_of_claude_code_that_allows_everything_is_named(
     assert once(env, "--setting-sources", "project").stderr == ""
 
 
-@pytest.mark.slow
+@pytest.mark.long
 async def test_what_was_chosen_is_remembered_and_a_flag_or_variable_overrides_it(
     bare: dict[str, str], script: Path, agent: str
 ) -> None:

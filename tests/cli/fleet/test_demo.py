@@ -74,7 +74,7 @@ async def nothing_left(place: Path) -> None:
             (signal.SIGKILL, "engine  started", (-9, "")),
         ],
         quick=0,
-        slow=3,
+        slow=2,
     ),
 )
 async def test_a_signal_ends_the_demo_and_all_that_it_started(

@@ -123,7 +123,7 @@ async def test_a_red_check_or_a_reviewer_closes_the_request_and_the_words_are_ke
 
 @pytest.mark.usefixtures("forges")
 @pytest.mark.parametrize("kind", [GitLabServer, ForgejoServer])
-@pytest.mark.slow
+@pytest.mark.long
 async def test_other_forges_say_no_and_yes_in_the_same_way(
     bus: Bus, finished: Finished, repository: Path, bare: Path, kind: type[ForgeServer], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -43,13 +43,17 @@ SETTINGS = '[verify]\ncheck = "test -e made"\nsetup = """\ntouch made\n"""\n'
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("trusted", "words", "code"),
-    [
-        (True, [], 0),
-        (False, [], 15),
-        (False, ["--setup", "touch made"], 0),
-        (True, ["--setup", "touch made; true"], 18),
-        (True, ["--root", "."], 15),
-    ],
+    spread(
+        [
+            (True, [], 0),
+            (False, ["--setup", "touch made"], 0),
+            (True, ["--setup", "touch made; true"], 18),
+            (False, [], 15),
+            (True, ["--root", "."], 15),
+        ],
+        quick=0,
+        slow=2,
+    ),
 )
 def test_the_set_up_of_the_base_and_no_other_passes_the_gate(
     tmp_path: Path, trusted: bool, words: list[str], code: int
