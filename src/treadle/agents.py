@@ -42,9 +42,9 @@ if TYPE_CHECKING:
     from treadle.events import Event
 
 AGENTS = {"native": "treadle.agent.native:NativeAgent"}
+"""Our own agents, by name."""
 TRAJECTORY = "atif:"
 """Before the file that a session begins with, where another session could be named."""
-"""Our own agents, by name."""
 
 
 class AgentWrapper:

@@ -10,6 +10,8 @@ from msgspec.structs import replace
 
 from tests.agent.checkouts import checkout
 from tests.conftest import need
+from tests.fleet.repositories import DONE, model, other_agents, write
+from tests.fleet.repositories import says as model_says
 from tests.installed import started, treadle
 from tests.scripts import calls, says
 from tests.stand_ins import bad_sidecar
@@ -120,6 +122,18 @@ def test_a_failed_order_is_tried_again_and_then_given_to_another(source: Path, t
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("before: ") == 2 and done.stderr.count("treadle: run ") == 3
+
+
+def test_another_agent_goes_on_in_the_files_of_the_first_with_its_own_model(source: Path, tmp_path: Path) -> None:
+    first, limit = model_says("I keep the names.", write("half.txt", "half")), model_says("", error={"status": 400})
+    begins = model(tmp_path, first, limit)
+    rest = model_says("", write("rest.txt", "rest"), when="(?s)take over a task from native.*keep the names", turn=1)
+    other_agents(other=model(tmp_path, rest, DONE, name="other"))
+    run = ("host", "run", "--task", "x", "--agent", "native", "--model", begins, "--fallback")
+    done = treadle(*run, "other", "--no-sandbox", "--apply", cwd=source)
+    assert done.returncode == 0, done.stderr
+    assert (source / "half.txt").read_text() + (source / "rest.txt").read_text() == "halfrest"
+    assert "there is no backend 'nobody'" in treadle(*run, "nobody", cwd=source).stderr
 
 
 @pytest.mark.slow

@@ -1,5 +1,6 @@
 """Orders for our own agent with a scripted model, in a small repository."""
 
+import os
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -7,6 +8,9 @@ from typing import Any
 import tomlkit
 
 from tests.fleet.conftest import spec
+from tests.installed import TREADLE
+from treadle.io.files import write_atomic
+from treadle.io.paths import config_file, private_dir
 from treadle.wire.fleet.orders import Spec
 
 SLOW = "null:600:600"
@@ -51,6 +55,13 @@ def model(tmp_path: Path, *replies: dict[str, Any], name: str = "model") -> str:
     path = tmp_path / f"{name}.toml"
     path.write_text(tomlkit.dumps({"reply": list(replies)}))
     return f"scripted:{path}"
+
+
+def other_agents(**models: str) -> None:
+    """Agents with a program of their own, and what their models say."""
+    private_dir(os.path.dirname(config_file()))
+    one = "[agents.{}]\nspeaks = 'acp'\ncommand = '{} acp --model {}'\n"
+    write_atomic(config_file(), "".join(one.format(name, TREADLE, said) for name, said in models.items()).encode())
 
 
 def edits(tmp_path: Path, name: str, file: str, text: str, command: str = "") -> str:

@@ -11,7 +11,7 @@ from typing import Any
 import click
 import msgspec
 
-from treadle.agents import AGENTS, find_agent
+from treadle.agents import AGENTS, declared, find_agent
 from treadle.cli.as_json import json_option, show_json
 from treadle.cli.options import NETWORK, confinement
 from treadle.cli.render import one_line, printable
@@ -502,7 +502,7 @@ async def _run(options: dict[str, Any]) -> int:
 
 
 def _fallback(name: str, known: backends.Known) -> Backend | Agent:
-    if name in AGENTS:
+    if name in AGENTS or name not in known.backends and declared(name) is not None:
         return find_agent(name)
     return backends.named_backend(known, name)
 

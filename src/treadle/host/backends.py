@@ -260,7 +260,7 @@ class Attempts:
         fallbacks: Sequence[Backend | Agent] = (),
         fresh: bool = False,
     ) -> None:
-        self._jobs = [job, *(replace(job, backend=backend) for backend in fallbacks)]
+        self._jobs = [job, *(_for(job, backend) for backend in fallbacks)]
         self._start = start
         self._retries = retries
         self._fresh = fresh
@@ -322,6 +322,12 @@ class Attempts:
     def kill(self) -> None:
         if self.run is not None:
             self.run.kill()
+
+
+def _for(job: Job, backend: Backend | Agent) -> Job:
+    """The same for another; a model is its agent's own."""
+    config = job.order.config if isinstance(backend, Backend) else replace(job.order.config, model=None)
+    return replace(job, backend=backend, order=replace(job.order, config=config))
 
 
 def _may_pass(failure: TreadleError | None) -> bool:
