@@ -80,6 +80,19 @@ def test_an_agent_that_no_machine_has_is_passed_over() -> None:
     assert row.order.agent == "two" and row.order.handed[0].reason == "program"
 
 
+def test_where_no_machine_has_the_next_agents_the_first_one_waits_for_its_limit() -> None:
+    book, row = at_work()
+    rate_limited(book, "one", time.time() + LATER, "no more this week")
+    book.tick(1.0)
+    ends(book, row)
+    for _ in ("two", "three"):
+        place_all(book, 1.0)
+        ends(book, row, "not_here", why="no such program")
+    assert [each.to for each in row.order.handed] == ["two", "three", "one"] and row.order.state == "queued"
+    book.tick(1.0)
+    assert place_all(book, 1.0) == 0 and row.order.agent == "one"
+
+
 def test_a_person_hands_it_over_and_who_had_it_goes_on_if_the_other_cannot_start() -> None:
     book, row = at_work()
     book.request(row, HandRequest(order="a", to="three", by="ana", why="faster"))
@@ -87,6 +100,10 @@ def test_a_person_hands_it_over_and_who_had_it_goes_on_if_the_other_cannot_start
     place_all(book, 1.0)
     ends(book, row, "not_here", why="no such program")
     assert [each.to for each in row.order.handed] == ["three", "two"]
+    for _ in ("two", "one"):
+        place_all(book, 1.0)
+        ends(book, row, "not_here", why="no such program")
+    assert [each.to for each in row.order.handed] == ["three", "two", "one"] and row.order.state == "failed"
 
 
 def test_of_two_changes_at_once_the_later_counts_and_one_that_is_done_by_then_is_not_handed_over() -> None:

@@ -490,10 +490,12 @@ class Book:
     # Another agent goes on...
 
     def _next_agent(self, row: OpenOrder, *, returns: bool = False) -> str:
-        """The first fallback that has not worked on it; `returns`: else who had it when a person gave it to another."""
+        """The first fallback that has not worked on it; `returns`: else who had it before those that no machine has,
+        if that one had not failed."""
         was = {row.given.agent, row.order.agent, *(each.to for each in row.order.handed)}
-        last = row.order.handed[-1] if returns and row.order.handed else None
-        back = last.before if last is not None and last.reason == "person" else ""
+        left = next((each for each in reversed(row.order.handed) if each.reason != "program"), None)
+        waits = returns and left is not None and left.reason != "same_failure" and left.before != row.order.agent
+        back = left.before if left is not None and waits else ""
         return next((name for name in row.spec.fallback if name not in was), back)
 
     def _change_to(self, row: OpenOrder, to: str, reason: ChangeReason, why: str, by: str = "fleet") -> AgentChange:
