@@ -33,7 +33,6 @@ def test_it_answers_when_it_was_started_is_started_once_and_ends(page: backgroun
         assert log.read() == "", "nothing is logged, least of all a code"
 
 
-@pytest.mark.slow
 def test_two_who_start_it_at_once_start_one(page: background.ServerNote) -> None:
     background.stop()
     words = [sys.executable, "-P", "-m", "treadle.serve.background", "start"]
@@ -43,7 +42,6 @@ def test_two_who_start_it_at_once_start_one(page: background.ServerNote) -> None
     assert (found := background.find()) is not None and mine == [found.pid]
 
 
-@pytest.mark.slow
 def test_it_keeps_its_port_or_says_why_it_has_another(page: background.ServerNote) -> None:
     port = int(page.address.rpartition(":")[2])
     background.stop()
@@ -80,7 +78,6 @@ def test_without_a_port_of_last_time_it_is_the_usual_one_and_it_is_remembered(
     again.socket.close()
 
 
-@pytest.mark.slow
 def test_one_of_a_person_takes_its_place_and_is_left_alone(page: background.ServerNote) -> None:
     argv = [TREADLE, "serve", "--port", "0", "--json"]
     with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as mine:

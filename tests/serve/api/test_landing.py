@@ -35,7 +35,6 @@ async def until(web: Web, what: Any) -> dict[str, Any]:
     return dict(found[0])
 
 
-@pytest.mark.slow
 async def test_a_finished_order_lands_by_one_call_and_the_history_says_for_how_much(
     web: Web, bus: Bus, finished: Finished, repository: Path
 ) -> None:

@@ -4,7 +4,6 @@ import asyncio
 from pathlib import Path
 
 import msgspec
-import pytest
 
 from tests.fleet.conftest import Start, give, spec, until_state
 from tests.fleet.repositories import edits, git, work
@@ -63,7 +62,6 @@ async def test_a_list_filters_before_it_cuts_and_says_what_it_left_out(web: Web,
     assert len(seen) == len(set(seen)) == 30
 
 
-@pytest.mark.slow
 async def test_an_order_is_steered(web: Web, bus: Bus, start_node: Start) -> None:
     await start_node(slots=1)
     (busy,) = await give(bus, spec(SLOW))
@@ -142,7 +140,6 @@ async def test_a_field_that_an_order_does_not_have_is_refused_with_its_place(web
     assert await bus.keys("spec.*") == []
 
 
-@pytest.mark.slow
 async def test_a_question_is_answered_once_and_the_second_is_told_who_was_first(
     web: Web, bus: Bus, start_node: Start, repository: Path, tmp_path: Path
 ) -> None:
@@ -167,7 +164,6 @@ async def test_a_question_is_answered_once_and_the_second_is_told_who_was_first(
     assert diff.headers["content-type"].startswith("text/plain") and "+two" in diff.text
 
 
-@pytest.mark.slow
 async def test_an_answer_can_be_withdrawn_until_the_runner_has_it(
     web: Web, bus: Bus, start_node: Start, repository: Path, tmp_path: Path
 ) -> None:

@@ -12,7 +12,7 @@ from treadle.fleet import client
 from treadle.fleet.engine.bus import Bus
 
 
-@pytest.mark.long
+@pytest.mark.slow
 async def test_work_is_sent_back_with_comments_and_thrown_away(
     web: Web, bus: Bus, start_node: Start, repository: Path, tmp_path: Path
 ) -> None:

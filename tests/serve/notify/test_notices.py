@@ -31,7 +31,6 @@ from treadle.wire.fleet.records import AnswerRecord, AskRecord, Note
 from treadle.wire.fleet.train import TrainRecord
 
 
-@pytest.mark.slow
 async def test_a_question_is_told_once_everywhere_and_answered_from_its_link(
     fleet: places.Fleet, bus: Bus, serving: StartWeb, start_node: Start, repository: Path, tmp_path: Path
 ) -> None:
@@ -75,7 +74,6 @@ async def _answer_from(link: str, bus: Bus, order: str) -> None:
         assert "Answered" not in again.text
 
 
-@pytest.mark.slow
 async def test_a_closed_browser_is_told_once_and_the_notice_goes_when_somebody_else_answers(
     fleet: places.Fleet,
     bus: Bus,

@@ -71,7 +71,6 @@ async def test_a_person_checks_a_plan_on_the_page_and_begins_it(
     assert again == {"id": name, "new": False}
 
 
-@pytest.mark.long
 async def test_a_person_agrees_tells_pauses_resumes_tries_again_and_stops_on_the_page(
     web: Web, bus: Bus, start_node: Start, repository: Path, open_page: Open
 ) -> None:

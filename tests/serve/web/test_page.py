@@ -43,6 +43,22 @@ async def test_a_link_signs_in_once_and_leaves_no_code_in_the_address(web: Web, 
         await other.close()
 
 
+async def test_an_order_is_handed_over_to_an_agent_of_the_list(
+    bus: Bus, start_node: Start, web: Web, open_page: Open
+) -> None:
+    await start_node()
+    await until_offers(bus, "n1")
+    (order,) = await give(bus, spec(SLOW))
+    await until_state(bus, order, "running")
+    page = await open_page(web, path=f"order/{order}")
+    page.on("dialog", lambda dialog: asyncio.create_task(dialog.accept()))
+    choice = page.get_by_label("Hand over to")
+    await choice.focus()
+    await expect(choice.locator("option[value=native]")).to_have_count(1)
+    await choice.select_option("native")
+    await expect(page.get_by_text(re.compile(r"^native goes on in place of null:600:600 \(.*person\)"))).to_be_visible()
+
+
 async def test_what_the_page_of_another_port_is_sent_does_not_open_this_one(web: Web, open_page: Open) -> None:
     """As the preview of an agent's work on the same machine would."""
     heard: asyncio.Queue[bytes] = asyncio.Queue()
@@ -89,7 +105,6 @@ async def pick(page: Page, field: str, option: str) -> None:
     await page.get_by_role("combobox", name=field, exact=True).select_option(option)
 
 
-@pytest.mark.long
 async def test_an_order_is_put_together_from_what_nodes_earlier_orders_and_the_repository_have(
     web: Web, bus: Bus, start_node: Start, repository: Path, open_page: Open
 ) -> None:
@@ -153,7 +168,6 @@ async def test_the_oldest_question_is_open_and_answered_with_one_key(
     await expect(page.locator(".part.needs .row")).to_contain_text("to review")
 
 
-@pytest.mark.long
 async def test_an_answer_that_came_second_says_who_was_first(
     web: Web, bus: Bus, start_node: Start, repository: Path, tmp_path: Path, open_page: Open
 ) -> None:
@@ -180,7 +194,6 @@ async def test_an_answer_that_came_second_says_who_was_first(
     await expect(page.locator("#refused")).to_be_hidden()
 
 
-@pytest.mark.long
 async def test_a_message_is_sent_changed_and_taken_back_and_a_draft_stays(web: Web, bus: Bus, open_page: Open) -> None:
     (name,) = await give(bus, spec())  # no one runs it, so that nothing is delivered
     page = await open_page(web, f"order/{name}")
@@ -204,7 +217,6 @@ async def test_a_message_is_sent_changed_and_taken_back_and_a_draft_stays(web: W
     await expect(page.get_by_label("Message to the agent")).to_have_value("half a thought")
 
 
-@pytest.mark.long
 async def test_comments_on_lines_are_sent_back_together_and_the_next_try_lands(
     web: Web, bus: Bus, start_node: Start, repository: Path, tmp_path: Path, open_page: Open
 ) -> None:
@@ -247,7 +259,6 @@ async def test_comments_on_lines_are_sent_back_together_and_the_next_try_lands(
     await expect(page.locator(".part.needs .row")).to_have_count(0)
 
 
-@pytest.mark.long
 async def test_more_tabs_than_a_browser_has_connections_for_are_all_live(web: Web, bus: Bus, open_page: Open) -> None:
     """A browser opens six to a host at a time: a page that held one for itself would leave the seventh waiting."""
     first = await open_page(web)
@@ -257,7 +268,6 @@ async def test_more_tabs_than_a_browser_has_connections_for_are_all_live(web: We
         await expect(tab.locator(".part.waiting .row")).to_have_count(1)
 
 
-@pytest.mark.long
 async def test_after_a_restart_of_the_server_the_page_is_live_again_by_itself(
     fleet: places.Fleet, bus: Bus, serving: StartWeb, open_page: Open, tmp_path: Path
 ) -> None:
@@ -279,7 +289,6 @@ async def test_after_a_restart_of_the_server_the_page_is_live_again_by_itself(
     await expect(page.get_by_label("Message to the agent")).to_have_value("stay")
 
 
-@pytest.mark.long
 async def test_everything_is_reached_with_the_keyboard_alone(web: Web, bus: Bus, open_page: Open) -> None:
     first, second = await give(bus, spec(), spec())
     page = await open_page(web)

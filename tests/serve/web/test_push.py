@@ -15,7 +15,6 @@ SHOWN = """async () => (await (await navigator.serviceWorker.ready).getNotificat
   .map(({ tag, title, body, actions }) => ({ tag, title, body, actions: actions.map((each) => each.action) }))"""
 
 
-@pytest.mark.long
 async def test_a_question_is_one_notification_until_it_was_answered_elsewhere(alone: Web, open_page: Open) -> None:
     page = await open_page(alone, "settings", permissions=["notifications"])
     await expect(page.get_by_role("heading", name="Notifications")).to_be_visible()

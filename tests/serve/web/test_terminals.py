@@ -36,7 +36,6 @@ async def test_a_terminal_of_the_wall_is_opened_and_typed_into(
     await expect(page.locator(".keyboard")).not_to_be_focused()
 
 
-@pytest.mark.long
 async def test_a_shared_terminal_is_watched_without_signing_in(
     stage: Stage, serving: StartWeb, open_page: Open
 ) -> None:
@@ -63,7 +62,6 @@ async def test_a_shared_terminal_is_watched_without_signing_in(
     await stranger.context.close()
 
 
-@pytest.mark.long
 async def test_on_a_phone_a_field_sends_lines_and_a_row_of_keys_the_rest(
     stage: Stage, serving: StartWeb, open_page: Open
 ) -> None:

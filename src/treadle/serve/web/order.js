@@ -76,6 +76,7 @@ function showHead(head, detail) {
     el("div", { class: "line" }, badge(order), el("h1", null, order.title), el("age-of", { at: order.changed, as: told(order) })),
     el("p", { class: "small" }, about, " · ", el("code", null, order.id)),
     order.why ? el("p", { class: "small" }, order.why) : null,
+    (order.handed ?? []).map((/** @type {any} */ one) => el("p", { class: "small" }, `${one.to} goes on in place of ${one.before} (${one.by}, ${one.reason.replace("_", " ")})${one.why ? `: ${one.why}` : ""}`)),
     link.right === "all" ? actions(detail) : null);
 }
 
