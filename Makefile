@@ -56,20 +56,19 @@ eval-goals: setup
 check: setup
 	@$(BIN)/python -m tests.run checks
 
-# The static checks and all tests that are not slow; ROOM=terminal,cli/chat runs the tests of some rooms. With SLOW=1
-# the slow ones run beside them, as in the gate: they wait for most of their time.
+# The static checks and all tests that are not slow; ROOM=terminal,cli/chat runs the tests of some rooms.
 test: setup
-	@$(BIN)/python -m tests.run --jobs $(JOBS) $(ROOM) --tier quick $(if $(SLOW),slow)
+	@$(BIN)/python -m tests.run --tier quick --jobs $(JOBS) $(ROOM)
 
 # The tests that are marked as slow: kills at every point, browsers, other users, long landings. The gate runs both.
 test-slow: setup
-	@$(BIN)/python -m tests.run --jobs $(JOBS) $(ROOM) --tier slow
+	@$(BIN)/python -m tests.run --tier slow --jobs $(JOBS) $(ROOM)
 
 # What takes minutes more, before a release: every row of the long tables, soaks in their short form, the commands of an ordinary
 # day with the toolchains that are here (cargo, go, npm).
 .PHONY: test-long
 test-long: setup
-	@$(BIN)/python -m tests.run --jobs $(JOBS) $(ROOM) --tier long
+	@$(BIN)/python -m tests.run --tier long --jobs $(JOBS) $(ROOM)
 
 # Orchestrators of coding agents under the same faults, judged by what is there afterwards: a table.
 # PEERS="serial treadle" for some, WHOLE=1 for twenty tasks, SEEDS=3. Each run takes minutes.

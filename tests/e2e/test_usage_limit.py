@@ -11,11 +11,9 @@ import pytest
 
 from tests.fleet.conftest import nothing_left as nothing_left
 from tests.fleet.conftest import repository as repository
-from tests.fleet.repositories import DONE, bash, git, model, says, write
-from tests.installed import TREADLE, treadle
+from tests.fleet.repositories import DONE, bash, git, model, other_agents, says, write
+from tests.installed import treadle
 from treadle.agent.providers.script import load
-from treadle.io.files import write_atomic
-from treadle.io.paths import config_file, private_dir
 from treadle.testing.server import ModelServer, parse
 
 pytestmark = pytest.mark.slow
@@ -54,9 +52,7 @@ async def typed(*arguments: str, cwd: Path, env: dict[str, str]) -> str:
 async def test_at_a_limit_of_days_the_order_lands_with_another_vendor(
     limited: ModelServer, repository: Path, tmp_path: Path
 ) -> None:
-    other = f"{TREADLE} acp --model {model(tmp_path, ENDS, DONE, name='other')}"
-    private_dir(os.path.dirname(config_file()))
-    write_atomic(config_file(), f"[agents.other]\nspeaks = 'acp'\ncommand = '{other}'\n".encode())
+    other_agents(other=model(tmp_path, ENDS, DONE, name="other"))
     env = {**os.environ, "TREADLE_BASE_URL": f"{limited.url}/v1"}
 
     async def fleet(*arguments: str) -> str:

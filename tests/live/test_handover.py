@@ -28,6 +28,8 @@ PROMPTS = (
     "[[write]] Then write it.",
     "[[half]] Use tabs, not spaces, and keep the old names: the release is on Friday.",
 )
+SUMMARY = "[[summary]] Summarise the work so far for another agent, which takes over."
+"""What the first one would be asked where there is no handover. What it would answer is the model's."""
 SAID = (
     "I chose YAML because JSON has no comments. I use asyncio instead of threads.",
     "Note that half of odd.cfg is in Latin-1. It turns out that the cache cannot be shared.",
@@ -66,6 +68,7 @@ def first(name: str, folder: Path) -> Script:
         reply=(
             ScriptedReply(system="title generator", text="A title", times="always"),
             ScriptedReply(when=r"\[\[half\]\]", text=SAID[2], times="always"),
+            ScriptedReply(when=r"\[\[summary\]\]", text="A summary.", times="always"),
             *[
                 ScriptedReply(when=rf"\[\[{word}\]\]", text=text, call=(call(made, at),))
                 for at, (word, text, made) in enumerate(steps)
@@ -118,8 +121,11 @@ async def test_the_second_finishes_what_the_first_began(
         session = await driven.open(spec)
         try:
             played = await go_through(session, Scenario("first", PROMPTS, lambda played: None))
+            asked_before = len(server.asked)
+            await go_through(session, Scenario("first", (SUMMARY,), lambda played: None))
         finally:
             await session.close()
+        summing = [estimate("".join(texts(request.body))) for request in server.asked[asked_before:]]
     assert begun_in(homes[0]) == [], "nothing of the first is left running"
     for event in played.events:
         gathering.look(event)
@@ -137,6 +143,7 @@ async def test_the_second_finishes_what_the_first_began(
     told = next((text for body in asked for text in texts(body) if "<handover>" in text), str(asked))
     missing = [fact for fact in FACTS if fact not in told]
     print(f"{before} -> {after}: {len(FACTS) - len(missing)} of {len(FACTS)}, {estimate(handover)} tokens, {missing}")
+    print(f"{before}: a summary by itself is {len(summing)} calls, which are given {sum(summing)} tokens")
     assert ended.ends[-1].outcome == "completed", ended.ends[-1]
     assert len(missing) <= 1 and estimate(handover) <= 8000
     assert {each.name: each.read_text() for each in work.iterdir()} == {"begun.txt": "half\n", "rest.txt": "rest\n"}

@@ -142,10 +142,10 @@ async def test_a_session_is_exported_in_the_form_that_its_name_says(tmp_path: Pa
 def second_agent(tmp_path: Path, script: str) -> None:
     (tmp_path / "second.toml").write_text(script)
     command = f"{TREADLE} acp --model scripted:{tmp_path / 'second.toml'}"
-    settings(f"[agents.second]\nspeaks = 'acp'\ncommand = '{command}'\n")
+    one = "[agents.{}]\nspeaks = 'acp'\ncommand = '{}'\n"
+    settings(one.format("second", command) + one.format("broken", "false"))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("mode", "denied", "keys", "seen"),
     [("full-auto", "Bash(rm *)", "\x1b[Z", "May this"), ("suggest", "Bash(touch *)", "", "I may not.")],
@@ -176,6 +176,8 @@ def test_another_agent_goes_on_with_the_conversation(chat: Chat, tmp_path: Path)
     terminal = chat()
     terminal.say("are you still there?")
     terminal.until("Yes, I am.")
+    terminal.say("/agent broken")
+    terminal.until("broken does not start, so native goes on")
     terminal.say("/agent second")
     terminal.until("second goes on from here")
     terminal.say("and you?")

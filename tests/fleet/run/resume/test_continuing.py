@@ -13,8 +13,7 @@ import pytest
 
 from tests.fleet.conftest import Start, give, runner_pid, spec, until_state
 from tests.fleet.engine.buses import StoringClient
-from tests.fleet.repositories import DONE, bash, model, read, says, work, write
-from tests.installed import TREADLE
+from tests.fleet.repositories import DONE, bash, model, other_agents, read, says, work, write
 from tests.waiting import stop
 from treadle.errors import ConfigError, StorageError, WorkspaceError
 from treadle.fleet import client
@@ -22,8 +21,7 @@ from treadle.fleet.engine import places
 from treadle.fleet.engine.bus import Bus
 from treadle.fleet.orders import begun, encode
 from treadle.fleet.run import resumption, runs, trees
-from treadle.io.files import locked, write_atomic
-from treadle.io.paths import config_file, private_dir
+from treadle.io.files import locked
 from treadle.io.process import table
 from treadle.sessions.handover import Handover
 from treadle.wire.fleet.orders import Spec
@@ -98,7 +96,7 @@ async def test_while_the_old_runner_may_wake_the_session_goes_on_elsewhere_from_
     assert os.path.isdir(os.path.join(runs.directory(order.id, 1), "work"))
 
 
-@pytest.mark.long
+@pytest.mark.slow
 async def test_an_agent_that_lost_its_session_starts_over_with_the_files_and_a_brief(
     bus: Bus,
     start_node: Start,
@@ -122,7 +120,6 @@ async def test_an_agent_that_lost_its_session_starts_over_with_the_files_and_a_b
     assert ended.result["changed"] == ["c.txt", "half.txt"]
 
 
-@pytest.mark.slow
 async def test_work_that_is_sent_back_goes_on_in_the_session_that_did_it(
     bus: Bus,
     start_node: Start,
@@ -477,21 +474,14 @@ FIRST = says("I keep the names because of users.", write("half.txt"), usage={"in
 REST = says("", write("rest.txt"), when="keep the names because of users", usage={"input": 50, "output": 5})
 
 
-def second_agent(tmp_path: Path, *replies: dict[str, Any]) -> str:
-    """Another agent, which has a program of its own."""
-    command = f"{TREADLE} acp --model {model(tmp_path, *replies, name='second')}"
-    private_dir(os.path.dirname(config_file()))
-    write_atomic(config_file(), f"[agents.second]\nspeaks = 'acp'\ncommand = '{command}'\n".encode())
-    return "second"
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("moment", ["asked", "started", "begun"])
 async def test_a_runner_that_is_killed_during_a_change_loses_nothing(
     moment: str, bus: Bus, start_node: Start, repository: Path, tmp_path: Path
 ) -> None:
     """The first as the change is asked for, the next as it starts, and as it has begun to write."""
-    second = second_agent(tmp_path, REST, says("The rest is done.", when="rest", delay=1.0))
+    second = "second"
+    other_agents(second=model(tmp_path, REST, says("The rest is done.", when="rest", delay=1.0), name=second))
     await start_node()
     begins = model(tmp_path, FIRST, says("never said", delay=120))
     order = work(repository, begins, mode="yolo", attempts=3)
