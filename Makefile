@@ -56,19 +56,20 @@ eval-goals: setup
 check: setup
 	@$(BIN)/python -m tests.run checks
 
-# The static checks and all tests that are not slow; ROOM=terminal,cli/chat runs the tests of some rooms.
+# The static checks and all tests that are not slow; ROOM=terminal,cli/chat runs the tests of some rooms. With SLOW=1
+# the slow ones run beside them, as in the gate: they wait for most of their time.
 test: setup
-	@$(BIN)/python -m tests.run --tier quick --jobs $(JOBS) $(ROOM)
+	@$(BIN)/python -m tests.run --jobs $(JOBS) $(ROOM) --tier quick $(if $(SLOW),slow)
 
 # The tests that are marked as slow: kills at every point, browsers, other users, long landings. The gate runs both.
 test-slow: setup
-	@$(BIN)/python -m tests.run --tier slow --jobs $(JOBS) $(ROOM)
+	@$(BIN)/python -m tests.run --jobs $(JOBS) $(ROOM) --tier slow
 
 # What takes minutes more, before a release: every row of the long tables, soaks in their short form, the commands of an ordinary
 # day with the toolchains that are here (cargo, go, npm).
 .PHONY: test-long
 test-long: setup
-	@$(BIN)/python -m tests.run --tier long --jobs $(JOBS) $(ROOM)
+	@$(BIN)/python -m tests.run --jobs $(JOBS) $(ROOM) --tier long
 
 # Orchestrators of coding agents under the same faults, judged by what is there afterwards: a table.
 # PEERS="serial treadle" for some, WHOLE=1 for twenty tasks, SEEDS=3. Each run takes minutes.

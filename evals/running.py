@@ -13,8 +13,7 @@ from treadle.agents import find_agent
 from treadle.errors import TreadleError
 from treadle.events import AnyEvent
 from treadle.session import Instructions, Limits, SessionSpec, Start
-from treadle.sessions.served import run_turn
-from treadle.sessions.totals import TurnSummary, TurnTotals
+from treadle.sessions.totals import TurnSummary, TurnTotals, run_turn
 
 
 async def attempt(task: Task, configuration: Configuration, number: int, transcript: Path | None = None) -> Attempt:

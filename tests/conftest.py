@@ -21,7 +21,7 @@ from tests.outside import OUTSIDE
 from treadle.io.process import programs
 
 # The gate tries the same examples every time; `make soak` looks for new ones.
-PATIENT = settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+PATIENT = settings(deadline=None, max_examples=30, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("same", PATIENT, derandomize=True)
 settings.register_profile("new", PATIENT, max_examples=1000)
 settings.load_profile("same")

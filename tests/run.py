@@ -1,4 +1,4 @@
-"""Runs the suite: `make test`, `make test-slow`, `make test ROOM=terminal,cli/chat`.
+"""Runs the suite: `make test`, `make test-slow`, `make test SLOW=1`, `make test ROOM=terminal,cli/chat`.
 
 The suite is cut into parts of one room each, of about the same length. A part is a list of files that a pytest of its
 own runs, so each file is loaded once in the whole run. The static checks are parts, too. The longest begin first, as
@@ -58,6 +58,8 @@ class Part:
     name: str
     length: float
     """How long it takes, compared to others."""
+    tier: str = "all"
+    """Which of the tests in its files run."""
     files: tuple[str, ...] = ()
     """Test files, or single tests."""
     command: tuple[str, ...] = ()
@@ -167,7 +169,7 @@ def parts_of(rooms: Iterable[str], tier: str) -> Iterator[Part]:
             raise SystemExit(f"there is no room {room!r}: a room is a folder of tests/, such as terminal or cli/chat")
         files = [path for path in test_files(top) if room != "tests" or path.parent == TESTS]
         lengths = {path: length for path in files if (length := expected(path, tier))}
-        yield from cut(room, lengths)
+        yield from cut(room, lengths, tier)
 
 
 def test_files(top: Path) -> list[Path]:
@@ -194,8 +196,9 @@ def expected(path: Path, tier: str) -> float:
     return sum(found.values()) if tier == "all" else found[tier]
 
 
-def cut(room: str, lengths: dict[Path, float]) -> Iterator[Part]:
+def cut(room: str, lengths: dict[Path, float], tier: str) -> Iterator[Part]:
     """Neighbours stay together: they share fixtures and modules."""
+    name = f"{room}, slow" if tier == "slow" else room
     total = sum(lengths.values())
     count = math.ceil(total / LENGTH)
     groups: list[list[Path]] = [[] for _ in range(count)]
@@ -205,7 +208,7 @@ def cut(room: str, lengths: dict[Path, float]) -> Iterator[Part]:
         before += length
     for number, group in enumerate(filter(None, groups), start=1):
         files = tuple(str(path.relative_to(TOP)) for path in group)
-        yield Part(f"{room} {number}" if count > 1 else room, sum(lengths[path] for path in group), files)
+        yield Part(f"{name} {number}" if count > 1 else name, sum(lengths[path] for path in group), tier, files)
 
 
 def checks() -> Iterator[Part]:
@@ -221,24 +224,24 @@ def checks() -> Iterator[Part]:
 # Running it...
 
 
-def start(part: Part, place: Path, tier: str) -> Running:
+def start(part: Part, place: Path) -> Running:
     place.mkdir()
     command = list(part.command)
     if not command:
-        marks = MARKS[tier]
+        marks = MARKS[part.tier]
         command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--continue-on-collection-errors"]
         command += ["-p", "tests.reported", "--report-to", str(place / "report"), "--basetemp", str(place / "t")]
         command += [*marks, *part.files]
     with open(place / "output", "wb") as output:
         # A session of its own: no terminal, and a Ctrl-C is passed on by us alone.
-        env = {**os.environ, "TESTS_FORKED": "1"} if tier == "quick" else None  # see tests/forked.py
+        env = {**os.environ, "TESTS_FORKED": "1"} if part.tier == "quick" else None  # see tests/forked.py
         process = subprocess.Popen(
             command, cwd=TOP, env=env, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
         )
     return Running(part, process, place, time.monotonic())
 
 
-def run(parts: list[Part], jobs: int, tier: str, top: Path) -> Iterator[Running]:
+def run(parts: list[Part], jobs: int, top: Path) -> Iterator[Running]:
     """Run them all; each comes out when it has ended."""
     waiting = sorted(parts, key=lambda part: part.length)
     active: list[Running] = []
@@ -246,7 +249,7 @@ def run(parts: list[Part], jobs: int, tier: str, top: Path) -> Iterator[Running]
     try:
         while waiting or active:
             while waiting and len(active) < jobs:
-                active.append(start(waiting.pop(), top / str(begun), tier))
+                active.append(start(waiting.pop(), top / str(begun)))
                 begun += 1
             for one in list(active):
                 one.listen()
@@ -277,10 +280,10 @@ def stop(running: list[Running]) -> None:
             one.process.wait()
 
 
-def run_all(parts: list[Part], jobs: int, tier: str, top: Path) -> list[Running]:
+def run_all(parts: list[Part], jobs: int, top: Path) -> list[Running]:
     top.mkdir()
     ended: list[Running] = []
-    for one in run(parts, jobs, tier, top):
+    for one in run(parts, jobs, top):
         ended.append(one)
         say(f"{len(ended):>3}/{len(parts)}  {one.line()}")
     return ended
@@ -293,7 +296,7 @@ def try_again(tests: dict[str, Test], top: Path) -> list[str]:
         return []
     say("once more, what failed:")
     flaky = []
-    for one in run_all([Part("once more", 0, tuple(failed))], 1, "all", top):
+    for one in run_all([Part("once more", 0, files=tuple(failed))], 1, top):
         for name, test in one.tests.items():
             if test.outcome == "passed" and name in failed:
                 flaky.append(f"FAILED ONCE, then passed: {name}\n{tests[name].text}\n")
@@ -327,7 +330,7 @@ def write_durations(path: str, ended: list[Running]) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.run", description="Run the tests and the static checks.")
     parser.add_argument("rooms", nargs="*", help="folders of tests/, or checks: by default all")
-    parser.add_argument("--tier", choices=tuple(MARKS), default="all")
+    parser.add_argument("--tier", choices=tuple(MARKS), nargs="+", default=["all"], help="several run side by side")
     parser.add_argument("--jobs", type=int, default=4, help="parts at a time")
     parser.add_argument("--durations-to", metavar="FILE", help="write how long each part and test took")
     given = parser.parse_args()
@@ -335,10 +338,10 @@ def main() -> int:
         signal.signal(number, signal.default_int_handler)
     began = time.monotonic()
     rooms = [room.strip("/") for given_rooms in given.rooms for room in given_rooms.split(",") if room]
-    parts = list(parts_of(rooms, given.tier))
+    parts = [part for tier in given.tier for part in parts_of(rooms, tier)]
     top = Path(tempfile.mkdtemp(prefix="tt-"))
     try:
-        ended = run_all(parts, given.jobs, given.tier, top / "1")
+        ended = run_all(parts, given.jobs, top / "1")
         tests = {name: test for one in ended for name, test in one.tests.items()}
         flaky = try_again(tests, top / "2")
     except KeyboardInterrupt:

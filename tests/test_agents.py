@@ -23,7 +23,7 @@ from treadle.errors import ConfigError, Denied
 from treadle.events import ToolDenied, ToolEnded
 from treadle.io.paths import config_file
 from treadle.session import Access, Agent, Amount, Confinement, Decision, Guards, SessionSpec
-from treadle.sessions.served import run_turn
+from treadle.sessions.totals import run_turn
 from treadle.settings.config import AgentSettings
 from treadle.testing.sessions import ScriptedAgent
 
@@ -127,6 +127,7 @@ SCRIPT = reply(
 ) + says("finished")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("named", [True, False], ids=["named", "without a name"])
 async def test_what_somebody_else_has_claimed_is_theirs_for_the_native_agent_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, named: bool

@@ -20,8 +20,8 @@ from treadle.io.paths import config_file, private_dir
 from treadle.redact import Redactor
 from treadle.session import Rules, Session, SessionSpec, Start
 from treadle.sessions.handover import Gathering
-from treadle.sessions.served import run_turn
 from treadle.sessions.tokens import estimate
+from treadle.sessions.totals import run_turn
 from treadle.testing.server import ModelServer
 from treadle.wire.fleet.orders import Spec
 

@@ -56,7 +56,7 @@ LIGHT = [
     "io.process.reaper",
     "io.process.table",
     "io.process.registry",
-    "io.standard_streams",
+    "io.process.lifetime",
     "io.sockets",
     "policy.patterns",
     "wire.heimdall.messages",
@@ -256,6 +256,7 @@ def test_a_light_module_imports_nothing_heavy(module: str) -> None:
     assert not HEAVY & loaded()[f"treadle.{module}"]
 
 
+@pytest.mark.slow
 def test_what_the_gate_does_not_run_can_still_be_loaded() -> None:
     """A name that was changed in what they share would only be missed by the next person who measures something."""
     root = SRC.parent

@@ -136,6 +136,7 @@ def test_of_two_faults_with_one_name_each_is_in_its_own_room() -> None:
         assert sorted(place.module for places in found.values() for place in places) == sorted(modules)
 
 
+@pytest.mark.slow
 def test_every_fault_of_the_list_is_there_once() -> None:
     groups = mutate.listed()
     faults = [fault for group in groups.values() for fault in group]

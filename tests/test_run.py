@@ -78,6 +78,7 @@ def test_the_last_line_and_the_exit_code_say_what_became_of_the_tests(
     assert says in done.stdout
 
 
+@pytest.mark.slow
 async def test_when_it_is_told_to_end_no_test_goes_on(tmp_path: Path) -> None:
     command, told = suite(tmp_path, a=WAITS), tmp_path / "a"
     with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, text=True) as running:

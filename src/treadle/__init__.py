@@ -15,11 +15,8 @@ _NAMES = {
     "treadle.agents": """
         find_agent
     """,
-    "treadle.sessions.served": """
-        run_turn
-    """,
     "treadle.sessions.totals": """
-        Totals TurnSummary totals
+        Totals TurnSummary run_turn totals
     """,
     "treadle.doors.oneshot.run": """
         create_headless_runner create_headless_transport

@@ -65,9 +65,9 @@ from treadle.session import Start as Start
 from treadle.session import Subagent as Subagent
 from treadle.session import Toolset as Toolset
 from treadle.session import Use as Use
-from treadle.sessions.served import run_turn as run_turn
 from treadle.sessions.totals import Totals as Totals
 from treadle.sessions.totals import TurnSummary as TurnSummary
+from treadle.sessions.totals import run_turn as run_turn
 from treadle.sessions.totals import totals as totals
 
 __version__: str

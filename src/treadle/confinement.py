@@ -73,7 +73,7 @@ class Confinement(msgspec.Struct, frozen=True, kw_only=True):
     variables: tuple[str, ...] | None = None
     """The names of the variables that are passed on; None: all that the program is started with."""
     home: str | None = None
-    """The directory that `io/sandbox/home.py` has prepared for the session; None: an empty home for each program."""
+    """The directory that `io/sandbox/places.py` has prepared for the session; None: an empty home for each program."""
     sockets: tuple[str, ...] = ()
     """Unix sockets outside that may be reached; no others can be."""
     ports: tuple[PortGrant, ...] = ()

@@ -18,7 +18,7 @@ from treadle.errors import ProviderError
 from treadle.events import ToolStarted, TurnEnded
 from treadle.io.paths import config_file
 from treadle.session import SessionSpec, Start
-from treadle.sessions.served import run_turn
+from treadle.sessions.totals import run_turn
 from treadle.testing.formats import Play, anthropic, chat, responses
 
 FORMS = {"chat": chat, "openai": responses, "anthropic": anthropic}

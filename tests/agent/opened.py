@@ -8,7 +8,7 @@ from treadle.events import (
     Asked,
 )
 from treadle.session import Answer, Session
-from treadle.sessions.served import run_turn
+from treadle.sessions.totals import run_turn
 
 WRITE = calls("write_file", {"file_path": "made.txt", "content": "hello"})
 

@@ -32,7 +32,7 @@ from treadle.session import (
     Prompt,
     Rules,
 )
-from treadle.sessions.served import run_turn
+from treadle.sessions.totals import run_turn
 from treadle.settings import config
 
 

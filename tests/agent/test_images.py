@@ -22,8 +22,8 @@ from treadle.agent.tools.images import LARGEST, MOST, NOT_SHOWN, chosen, look
 from treadle.errors import ToolError, Unsupported
 from treadle.events import AnyEvent, ToolEnded, TurnEnded, Warned
 from treadle.session import SessionSpec
-from treadle.sessions.served import run_turn
 from treadle.sessions.session import BaseSession
+from treadle.sessions.totals import run_turn
 from treadle.testing.server import ModelServer
 from treadle.testing.sessions import ScriptedSession
 

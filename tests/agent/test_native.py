@@ -27,8 +27,8 @@ from treadle.events import (
 )
 from treadle.io import paths
 from treadle.session import Answer, Change, Limits, OwnTool, Prompt, Rules, Start
-from treadle.sessions.served import run_turn
 from treadle.sessions.session import Turn
+from treadle.sessions.totals import run_turn
 
 
 async def test_paths_outside_the_working_directory_need_permission_also_behind_links(

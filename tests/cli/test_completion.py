@@ -67,6 +67,7 @@ def test_what_exists_now_is_offered(complete: Complete) -> None:
     assert complete("treadle", "send", "lo") == ["loom"]
 
 
+@pytest.mark.slow
 def test_zsh_completes_with_descriptions(scripts: Path, tmp_path: Path, state_home: Path) -> None:
     need("zsh")
     (tmp_path / ".zshrc").write_text(

@@ -69,6 +69,7 @@ def test_what_could_not_follow_is_kept_until_it_is_dropped(top: Path) -> None:
         run("adopt", "s1")
 
 
+@pytest.mark.slow
 def test_what_one_session_left_of_two_checkouts_is_judged_apart_and_dropped_together(tmp_path: Path) -> None:
     killed(checkout(tmp_path / "a"), MERGING)
     killed(checkout(tmp_path / "b"), "git status")

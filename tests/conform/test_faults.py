@@ -13,6 +13,7 @@ import pytest
 
 from tests.conform import inside as programs
 from tests.conform.conftest import broken, candidate, clauses, kit, ruling, sections
+from tests.tiers import spread
 from treadle.conform.kit import Candidate, judge
 from treadle.conform.worker import BAD_LINES
 
@@ -59,8 +60,7 @@ def right(protocol: str, spoil: dict[str, Any] | None = None) -> Candidate:
     return programs.inside(getattr(programs, protocol), spoil)
 
 
-@pytest.mark.parametrize(("protocol", "sentence"), CLAUSES)
-@pytest.mark.slow
+@pytest.mark.parametrize(("protocol", "sentence"), spread(CLAUSES, quick=0, slow=50))
 async def test_our_own_keeps(protocol: str, sentence: str, tmp_path: Path) -> None:
     found = await ruling(protocol, sentence, candidate(protocol, tmp_path))
     absent = protocol == "mcp" and re.match("the server offers no|all of its tools are in one page", found.seen)

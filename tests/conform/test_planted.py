@@ -54,6 +54,6 @@ async def test_a_right_program_keeps_every_clause(protocol: str) -> None:
 ROWS = [(protocol, one) for protocol in MISSED for one in faults(protocol)]
 
 
-@pytest.mark.parametrize(("protocol", "fault"), spread(ROWS, 0, slow=70))
+@pytest.mark.parametrize(("protocol", "fault"), spread(ROWS, 0, slow=10))
 async def test_a_planted_fault_is_found(protocol: str, fault: str) -> None:
     assert bool(await found(protocol, fault)) == (fault not in MISSED[protocol])

@@ -76,6 +76,7 @@ def test_a_push_from_any_clone_is_refused_with_who_holds_it(
     assert push(clone, "src/a/b.ts").returncode == 0
 
 
+@pytest.mark.slow
 def test_only_a_proof_of_the_claim_lets_its_holder_push(
     project: Path, remote: Path, clone: Path, heimdall: Run
 ) -> None:

@@ -5,6 +5,8 @@ import re
 import subprocess
 from pathlib import Path
 
+import pytest
+
 from tests.coordination.conftest import BIN
 
 PAGE = Path(__file__).parents[2] / "docs" / "tutorials" / "two-agents-one-repository.md"
@@ -18,6 +20,7 @@ def plain(text: str) -> str:
     return re.sub(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", "TIME", text).strip()
 
 
+@pytest.mark.slow
 def test_every_command_prints_what_the_page_says(tmp_path: Path) -> None:
     steps: list[tuple[str, str]] = []
     for block in re.findall(r"```console\n(.*?)```", PAGE.read_text(), re.DOTALL):

@@ -39,7 +39,7 @@ from treadle.io.peer import Peer
 from treadle.io.sandbox import methods
 from treadle.io.sandbox.proxy import Reaching
 from treadle.session import Change, Confinement, Instructions, Limits, SessionSpec, Toolset
-from treadle.sessions.served import run_turn
+from treadle.sessions.totals import run_turn
 from treadle.testing.server import ModelServer
 
 SCRIPT = """
@@ -243,6 +243,7 @@ if can:
         assert ours is not None and ours.startswith(os.path.join(state_dir(), "driven"))
         assert made(tmp_path, ["other-worker"], {}).state is None
 
+    @pytest.mark.slow
     async def test_a_session_of_ours_that_was_begun_confined_goes_on_confined(tmp_path: Path) -> None:
         spec = spec_in(tmp_path / "w", tmp_path / "out", mode="full-auto")
         agent = find_agent(f"worker:{Path(sys.executable).with_name('treadle-worker')}")

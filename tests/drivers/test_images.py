@@ -14,7 +14,7 @@ from treadle.drivers.worker.driver import WorkerAgent
 from treadle.errors import ToolError, Unsupported
 from treadle.events import TurnEnded
 from treadle.session import Agent, SessionSpec
-from treadle.sessions.served import run_turn
+from treadle.sessions.totals import run_turn
 from treadle.wire.common.images import encoded
 
 

@@ -18,8 +18,8 @@ from treadle.events import TurnEnded, Usage, Warned
 from treadle.gateway.recording import CallReplay, recordings
 from treadle.io.sandbox import methods
 from treadle.session import Amount, Confinement, Guards, Limits, ModelWire, SessionSpec
-from treadle.sessions.served import run_turn
 from treadle.sessions.session import BaseSession
+from treadle.sessions.totals import run_turn
 from treadle.settings.config import AgentSettings, Settings
 from treadle.testing.server import ModelServer
 

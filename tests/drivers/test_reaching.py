@@ -15,7 +15,7 @@ from treadle.drivers.worker.driver import WorkerAgent
 from treadle.events import AnyEvent, Asked, Event, TurnEnded, Warned
 from treadle.io.sandbox import methods
 from treadle.session import Answer, Confinement, SessionSpec, Toolset
-from treadle.sessions.served import run_turn
+from treadle.sessions.totals import run_turn
 from treadle.testing.server import ModelServer
 
 if not methods.available().network:

@@ -15,8 +15,8 @@ from treadle.events import AnyEvent, ErrorInfo, Message, Usage
 from treadle.io.peer import Patience, Peer
 from treadle.session import Access, SessionSpec
 from treadle.sessions.abilities import ABILITIES
-from treadle.sessions.served import run_turn
 from treadle.sessions.session import Turn
+from treadle.sessions.totals import run_turn
 from treadle.wire.common.framing import LineSplitter
 
 CARD = Card(

@@ -14,6 +14,7 @@ import yaml
 
 from tests.conftest import need
 from tests.scripts import calls, reply, says
+from tests.tiers import spread
 from tests.workspace.repositories import git, make
 from treadle import __version__
 
@@ -209,7 +210,7 @@ class Request:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["github.yml", "gitlab.yml"])
+@pytest.mark.parametrize("name", spread(["github.yml", "gitlab.yml"], quick=0, slow=1))
 def test_the_gate_passes_for_what_the_run_made_and_for_nothing_else(tmp_path: Path, name: str) -> None:
     need("bwrap")
     request = Request(tmp_path)

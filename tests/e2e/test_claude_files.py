@@ -10,6 +10,7 @@ import pytest
 
 from tests.differential import files
 from tests.differential.driving import DONE, Seen, calling, drive
+from tests.tiers import spread
 
 EVERY = ["user", "project", "local"]
 Look = Callable[[Seen], Any]
@@ -103,8 +104,7 @@ async def test_the_model_is_told_what_claude_code_would_tell_it(
     assert {word for word in words if not seen.reached(f"word-{word}")} == missing
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("row", files.ROWS, ids=lambda row: row.name)
+@pytest.mark.parametrize("row", spread(files.ROWS, quick=0, slow=25), ids=lambda row: row.name)
 async def test_what_people_have_does_what_it_does_in_claude_code_or_is_said(row: files.Row, tmp_path: Path) -> None:
     seen = await files.seen_of(row, "treadle", tmp_path)
     said = [line for line in seen.said if row.said and row.said in line]

@@ -138,6 +138,7 @@ async def test_a_skill_that_is_reserved_for_people_is_neither_offered_to_the_mod
     assert typed.reached("Whisper it")
 
 
+@pytest.mark.slow
 async def test_a_session_that_the_sdk_deleted_is_not_resumed_and_its_fork_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

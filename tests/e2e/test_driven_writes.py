@@ -195,7 +195,7 @@ DOORS: dict[str, Callable[[Desk], Awaitable[str]]] = {
 """The columns of docs/reference/agents-doors.md."""
 
 
-@pytest.mark.parametrize(("door", "agent"), spread(product(DOORS, AGENTS), quick=0, slow=9))
+@pytest.mark.parametrize(("door", "agent"), spread(product(DOORS, AGENTS), quick=0, slow=6))
 @pytest.mark.slow
 async def test_a_driven_agent_writes_in_a_fresh_repository(door: str, agent: str, tmp_path: Path) -> None:
     desk = Desk(tmp_path, agent)
@@ -206,7 +206,12 @@ async def test_a_driven_agent_writes_in_a_fresh_repository(door: str, agent: str
 
 
 @pytest.mark.parametrize(
-    ("door", "agent"), [*((door, "acp") for door in DOORS), *(("treadle -p", agent) for agent in ("worker", "sidecar"))]
+    ("door", "agent"),
+    spread(
+        [*((door, "acp") for door in DOORS), *(("treadle -p", agent) for agent in ("worker", "sidecar"))],
+        quick=0,
+        slow=5,
+    ),
 )
 @pytest.mark.slow
 async def test_a_write_that_another_agents_claim_forbids_is_reported_as_denied(

@@ -41,6 +41,7 @@ def seen(said: str, repository: Path) -> None:
     assert "engine  stopped" in said
 
 
+@pytest.mark.long
 def test_in_a_pipe(env: dict[str, str], repository: Path) -> None:
     script = "\n".join(TYPED)
     done = subprocess.run(

@@ -101,6 +101,7 @@ async def test_the_last_conversation_goes_on_and_the_model_sees_it(host: Host) -
     assert second.session_id == first.session_id and "remember the heron" in said(host)
 
 
+@pytest.mark.slow
 async def test_a_session_goes_on_from_the_middle_and_the_model_sees_nothing_after_it(host: Host) -> None:
     messages = await host.play(calling("Bash", command="ls") + DONE, "remember the heron", "remember the owl")
     known = messages[-1].session_id

@@ -14,8 +14,7 @@ from treadle.drivers.worker.driver import WorkerAgent, WorkerSession
 from treadle.events import Asked, ToolDenied, ToolEnded, ToolStarted, TurnEnded
 from treadle.io.peer import Patience
 from treadle.session import Answer, Prompt, SessionSpec
-from treadle.sessions.served import run_turn
-from treadle.sessions.totals import totals
+from treadle.sessions.totals import run_turn, totals
 
 PATIENT = Patience(handshake=60, silence=60, cancel=60, shutdown=60)
 TOOLS = calls(

@@ -8,11 +8,11 @@ from evals.checking import check, shell, workspace
 from evals.task import KINDS, SIZES, Task
 from evals.tasks import ALL, select
 
+from tests.tiers import spread
 from treadle.errors import ConfigError
 
 
-@pytest.mark.parametrize("task", ALL, ids=lambda task: task.name)
-@pytest.mark.slow
+@pytest.mark.parametrize("task", spread(ALL, quick=0, slow=8), ids=lambda task: task.name)
 async def test_a_check_refuses_an_idle_agent_and_accepts_the_solution(task: Task) -> None:
     with workspace(task) as repository:
         if task.setup:

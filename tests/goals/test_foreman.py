@@ -17,6 +17,7 @@ from tests.fleet.engine.buses import StoringClient
 from tests.fleet.engine.buses import pauses as pauses
 from tests.fleet.repositories import git
 from tests.goals.running import answering, carried, over, replayed
+from tests.tiers import spread
 from treadle.coordination.ledger import Blackboard
 from treadle.coordination.planning import Planning
 from treadle.errors import WorkspaceError
@@ -241,6 +242,7 @@ async def test_a_check_that_fails_before_the_work_is_asked_about_before_an_agent
         assert (await over(bus, name)).state == "stopped"
 
 
+@pytest.mark.slow
 async def test_what_was_queued_to_land_before_a_kill_is_not_queued_again(
     bus: Bus, start_node: Start, repository: Path
 ) -> None:
@@ -278,8 +280,11 @@ async def _looked(bus: Bus, name: str, plan: GoalPlan) -> GoalSeen:
     return await look(bus, (await store.load(bus, name))[0], plan)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("gate", "named"), [("none", ""), ("agent:reviewer", ""), ("agent:reviewer", "test_old.py")])
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("gate", "named"),
+    spread([("none", ""), ("agent:reviewer", ""), ("agent:reviewer", "test_old.py")], quick=0, slow=1),
+)
 async def test_a_test_of_before_that_is_changed_beside_the_acceptance_is_asked_about_unless_a_reviewer_agrees(
     bus: Bus, start_node: Start, repository: Path, tmp_path: Path, gate: str, named: str
 ) -> None:

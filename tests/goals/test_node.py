@@ -24,7 +24,7 @@ async def landed(bus: Bus, name: str) -> Order:
     return order
 
 
-@pytest.mark.slow
+@pytest.mark.long
 async def test_orders_that_name_a_branch_land_on_it_and_the_later_one_starts_from_what_has_landed(
     nothing_left: None, tmp_path: Path
 ) -> None:

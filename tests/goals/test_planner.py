@@ -25,6 +25,7 @@ def script(place: Path, *replies: str) -> str:
     return f"scripted:{path}"
 
 
+@pytest.mark.slow
 async def test_mistakes_go_back_to_the_planner_and_what_it_then_gives_is_a_plan(
     bus: Bus, start_node: Start, repository: Path, tmp_path: Path
 ) -> None:
@@ -44,6 +45,7 @@ async def test_mistakes_go_back_to_the_planner_and_what_it_then_gives_is_a_plan(
     assert git(repository, "show", "main:a.txt") == "one"
 
 
+@pytest.mark.slow
 async def test_a_planner_that_only_talks_is_given_up_with_the_reason(
     bus: Bus, start_node: Start, repository: Path, tmp_path: Path
 ) -> None:

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from tests.fleet.repositories import git
 from treadle.goals.check import check, stopping, tried
 from treadle.landing import train
@@ -29,6 +31,7 @@ claims = ["tests/test_lost.py"]
 """
 
 
+@pytest.mark.slow
 async def test_what_passes_already_fails_now_or_cannot_run_is_told_with_its_line_and_nothing_is_left(
     repository: Path, nothing_left: None
 ) -> None:

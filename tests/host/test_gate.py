@@ -24,9 +24,10 @@ TEXT = gate.written(GATE)
 
 def test_a_gate_is_read_as_it_was_written() -> None:
     assert gate.parse(TEXT.encode(), "x") == GATE
-    more = replace(GATE, agents=("native", "codex"), unchanged=("tests/**",))
+    more = replace(GATE, agents=("native", "codex"), unchanged=("tests/**",), directory="pkg")
     assert gate.parse(gate.written(more).encode(), "x") == more
     expected = more.expected("t" * 40, "b" * 40)
+    assert (expected["directory"], GATE.expected("t" * 40, "b" * 40)["directory"]) == ("pkg", ".")
     assert expected["agent"] == "native|codex" and expected["check"] == "make a || b"
     assert expected["evidence"] == "passed|proven|tested" and "differences" not in expected
 
@@ -44,6 +45,7 @@ def test_a_gate_is_read_as_it_was_written() -> None:
         ("days = 30", "days = 30\nevidence = []"),
         ("days = 30", "days = 30\nevidence = ['good']"),
         ("days = 30", "days = 30\nunchanged = []"),
+        ("days = 30", "days = 30\ndirectory = ''"),
         ('"make a || b"', '""'),
         ('"make a || b"', '" make"'),
         ('"https://x.example/a"', '""'),

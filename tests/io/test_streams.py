@@ -18,7 +18,7 @@ from tests.io.process.trees import SOURCES
 from tests.streams import pair
 from treadle.errors import ConfigError, Denied, NotFound, PeerClosed, PeerStalled, StorageError
 from treadle.io import sockets
-from treadle.io.standard_streams import forget
+from treadle.io.process.lifetime import forget
 from treadle.io.streams import FdStream, Printing, Stream, prompt
 
 Ends = tuple[Stream, Stream]
@@ -409,7 +409,7 @@ def test_a_file_is_added_whole_to_what_was_given_and_nothing_is_noted(tmp_path: 
 
 SCRIPT = """
 import os, sys
-from treadle.io.standard_streams import fill_gaps
+from treadle.io.process.lifetime import fill_gaps
 fill_gaps()
 opened = os.open("/dev/zero", os.O_RDONLY)
 assert opened > 2, opened
@@ -441,7 +441,7 @@ def test_no_file_takes_the_place_of_a_stream_that_is_missing(closed: str, out: b
 
 def test_a_pipe_that_nobody_reads_does_not_hold_up_whoever_writes_to_stderr() -> None:
     code = (
-        "from treadle.io.standard_streams import never_wait_for_stderr\n"
+        "from treadle.io.process.lifetime import never_wait_for_stderr\n"
         "import sys\n"
         "never_wait_for_stderr()\n"
         "for _ in range(10_000): print('a warning ' * 20, file=sys.stderr, flush=True)\n"

@@ -184,6 +184,7 @@ def test_text_that_was_there_before_or_is_copied_to_another_file_is_not_the_orde
     assert not any(authorship.origin(str(landed / "person.txt"), n, "base").claims for n in (1, 20, 40, 60))
 
 
+@pytest.mark.slow
 async def test_the_train_writes_both_only_when_it_is_told_to(bus: Bus, finished: Finished, repository: Path) -> None:
     for name, notes in (("off", False), ("on", True)):
         order = await finished.order(name, {f"{name}.txt": "x\ny\n"}, agent="codex", model="acme/m-1")

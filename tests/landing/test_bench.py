@@ -67,6 +67,7 @@ async def test_what_the_persons_own_git_obeys_is_left_out_and_stops_no_other(
     assert record.landed == 1 and out.order == hook and "hooks/post-checkout, which is in the directory of" in out.why
 
 
+@pytest.mark.slow
 async def test_a_check_has_the_files_of_a_submodule_that_the_persons_checkout_has(
     bus: Bus, repository: Path, tmp_path: Path
 ) -> None:

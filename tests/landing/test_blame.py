@@ -52,6 +52,7 @@ async def test_work_that_was_sent_back_is_told_by_what_was_asked_for_first_and_c
     assert found.used is not None and found.used.tokens == 130
 
 
+@pytest.mark.slow
 async def test_of_several_orders_in_one_commit_it_is_the_one_whose_work_has_the_line(
     bus: Bus, finished: Finished, repository: Path
 ) -> None:

@@ -117,6 +117,7 @@ async def test_what_three_people_push_from_their_clones_meanwhile_stays(
     assert [told.count(f"Order: {order}\n") for order in orders] == [1, 1, 1]
 
 
+@pytest.mark.slow
 async def test_over_http_a_hook_that_refuses_is_told_and_nothing_moves(
     bus: Bus, finished: Finished, bare: Path, repository: Path, served: GitServer
 ) -> None:
@@ -238,6 +239,7 @@ async def test_a_train_killed_around_the_push_is_followed_by_one_that_lands_it_o
     assert git(bare, "log", "--format=%B", "main").count("Order: one\n") == 1
 
 
+@pytest.mark.slow
 async def test_a_password_is_asked_of_the_persons_helper_and_never_of_the_repositorys(
     bus: Bus,
     finished: Finished,

@@ -45,7 +45,7 @@ os.execv(sys.executable, [sys.executable, "-P", "-m", sys.argv[3], sys.argv[2]])
 """
 
 
-@pytest.mark.slow
+@pytest.mark.long
 async def test_a_node_on_another_machine_is_sent_what_it_checks(bus: Bus, repository: Path, finished: Finished) -> None:
     """A machine of its own name, on which the repository is not."""
     good, bad = await finished.order("good", {"x.txt": "x\n"}), await finished.order("bad", {"y.txt": "bad\n"})

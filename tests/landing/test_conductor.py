@@ -60,6 +60,7 @@ async def marked(bus: Bus, finished: Finished, name: str, files: dict[str, str |
     return order
 
 
+@pytest.mark.slow
 async def test_what_is_marked_lands_and_the_mark_is_gone(bus: Bus, finished: Finished, repository: Path) -> None:
     async with driving(bus):
         await marked(bus, finished, "one", {"one.txt": "x\n"}, verify="test -e a.txt")

@@ -24,6 +24,7 @@ from treadle.receipts.trace import Check
 from treadle.wire.fleet.train import Car, DriverRecord, LeftOut, QueuedChange, ReturnedChange, TrainRecord
 
 
+@pytest.mark.slow
 async def test_of_two_trains_at_once_one_checks_and_both_tell(bus: Bus, finished: Finished, repository: Path) -> None:
     checked: list[str] = []
     said: list[str] = []

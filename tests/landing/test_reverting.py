@@ -61,6 +61,7 @@ async def test_one_of_two_that_landed_together_is_taken_back_and_what_came_later
     assert there == {"a.txt", "b.txt", "two.txt", "later.txt"} and clean(repository)
 
 
+@pytest.mark.long
 async def test_all_that_a_goal_has_landed_is_taken_back_by_one_command(
     bus: Bus, repository: Path, start_node: Start
 ) -> None:

@@ -86,6 +86,7 @@ async def test_a_conflict_goes_to_its_author_with_both_sides_and_lands_with_both
     assert first.retried_as == helper.id and not git(repository, "for-each-ref", "refs/treadle")
 
 
+@pytest.mark.long
 async def test_what_its_author_cannot_fix_twice_goes_to_a_reconciler_and_the_failure_with_it(
     bus: Bus, start_node: Start, repository: Path, tmp_path: Path
 ) -> None:

@@ -188,6 +188,7 @@ async def test_what_another_wrote_into_the_record_meanwhile_is_not_overwritten(
     assert done.landed == 2 and done.slots == 3
 
 
+@pytest.mark.slow
 async def test_what_was_built_is_not_built_again_because_more_work_has_come(
     bus: Bus, finished: Finished, repository: Path
 ) -> None:

@@ -175,7 +175,7 @@ treadle.run("x", tools=["bash"], on_ask=lambda asked: True)
 """
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_mypy_refuses_wrong_options_and_takes_right_ones(tmp_path: Path) -> None:
     """Every ignore is needed, or mypy would say so."""
     (tmp_path / "program.py").write_text(CHECKED)

@@ -23,8 +23,8 @@ from treadle.drivers.card import cards
 from treadle.events import Message, ThinkingDelta
 from treadle.session import Change, Instructions, Reasoning, SessionSpec, Subagent, Toolset
 from treadle.sessions.abilities import can
-from treadle.sessions.served import run_turn
 from treadle.sessions.session import BaseSession
+from treadle.sessions.totals import run_turn
 from treadle.testing.server import ModelServer
 
 MARK = "You speak like a lighthouse keeper."

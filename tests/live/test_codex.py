@@ -8,7 +8,7 @@ from tests.live.agents import agent
 from treadle.agent.providers.script import CallLine, Script, ScriptedReply
 from treadle.events import Asked
 from treadle.session import Answer, SessionSpec
-from treadle.sessions.served import run_turn
+from treadle.sessions.totals import run_turn
 from treadle.testing.server import ModelServer
 
 LABELS = ("Red", "Blue")

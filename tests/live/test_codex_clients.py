@@ -23,7 +23,7 @@ from treadle.drivers.acp.driver import AcpAgent
 from treadle.drivers.card import launch_of
 from treadle.events import Asked, Message
 from treadle.session import Answer, SessionSpec
-from treadle.sessions.served import run_turn
+from treadle.sessions.totals import run_turn
 
 SDK = ("openai-codex==0.163.0", "pydantic>=2", "packaging>=25")
 ADAPTER = "@agentclientprotocol/codex-acp@2.6.0"

@@ -33,7 +33,7 @@ from treadle.errors import TreadleError
 from treadle.events import Failed, ToolStarted, TurnEnded, Warned
 from treadle.session import Change, Confinement, Mode, Prompt, SessionSpec
 from treadle.sessions.abilities import ABILITIES, can
-from treadle.sessions.served import run_turn
+from treadle.sessions.totals import run_turn
 
 KEPT = CACHE / "doors.json"
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "agents-doors.md"

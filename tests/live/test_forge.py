@@ -23,7 +23,7 @@ from tests.landing.forge.forgejo_server import ForgejoServer
 from tests.landing.forge.github_server import GitHubServer
 from tests.landing.forge.gitlab_server import GitLabServer
 from tests.landing.forge.server import Exchange
-from treadle.landing.forge.branch import GitHub
+from treadle.landing.forge.github import GitHub
 
 DOCUMENT = "@octokit/openapi@23.0.2"
 TYPES = "gitea-js@1.23.0"

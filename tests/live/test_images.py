@@ -12,7 +12,7 @@ from tests.drivers.scenarios import HELLO, PATIENCE
 from tests.live.agents import agent, model
 from treadle.events import TurnEnded
 from treadle.session import SessionSpec
-from treadle.sessions.served import run_turn
+from treadle.sessions.totals import run_turn
 
 
 @pytest.mark.parametrize("name", PROGRAMS)

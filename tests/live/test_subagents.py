@@ -13,7 +13,7 @@ from tests.live.agents import agent, recording
 from tests.live.test_model_wire import driven
 from treadle.agent.providers.script import CallLine, Script, ScriptedReply
 from treadle.session import SessionSpec
-from treadle.sessions.served import run_turn
+from treadle.sessions.totals import run_turn
 from treadle.testing.server import ModelServer
 
 LOOK = {"description": "look", "prompt": "[[tool]]", "subagent_type": "general-purpose", "run_in_background": False}

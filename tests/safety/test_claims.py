@@ -75,6 +75,7 @@ def test_a_day_s_work_is_not_disturbed(top: Path) -> None:
     assert len(asked()) <= 2, asked()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(methods.available().method != "bubblewrap", reason="needs bubblewrap")
 async def test_none_takes_effect_in_the_sandbox(top: Path) -> None:
     held = Guarded(Planning(project=str(top)), ANN).holding

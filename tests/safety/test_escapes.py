@@ -154,6 +154,7 @@ def holder() -> Iterator[int]:
         process.kill()
 
 
+@pytest.mark.slow
 async def test_landlock_keeps_writes_inside_where_it_is_there(world: World, no_bubblewrap: None, holder: int) -> None:
     """The second choice, tried also where the first works. It has no rights of root's, and the same filter."""
     if landlock.problem() is not None:

@@ -165,7 +165,7 @@ async def test_a_ref_of_the_person_is_not_moved_made_or_deleted_in_silence(top: 
     assert agent.said or way in ("the head of a remote", "an own namespace")
 
 
-@pytest.mark.slow
+@pytest.mark.long
 async def test_5000_refs_are_put_apart_in_one_step(top: Path) -> None:
     agent = Working(top)
     before = persons(top)

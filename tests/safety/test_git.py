@@ -40,6 +40,7 @@ if methods.available().method == "bubblewrap":
         assert len(found) >= 10 and {name: wrong for name, wrong in found.items() if wrong} == {}
 
 
+@pytest.mark.long
 @pytest.mark.skipif(landlock.problem() is not None, reason="needs Landlock")
 def test_the_same_with_landlock(tmp_path: Path) -> None:
     found = as_nobody.with_landlock(tmp_path, [git_ways.__file__, str(tmp_path / "world"), *some(1)])

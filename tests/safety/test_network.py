@@ -51,6 +51,7 @@ def script(*commands: str) -> str:
     return "".join(calls("bash", {"command": command}) for command in commands) + says("done")
 
 
+@pytest.mark.slow
 async def test_with_nobody_to_ask_nothing_is_sent_and_the_way_to_allow_it_is_told(
     opened: Opened,
     listener: Listener,
@@ -65,6 +66,7 @@ async def test_with_nobody_to_ask_nothing_is_sent_and_the_way_to_allow_it_is_tol
         assert len([one for one in of(events, Warned) if one.code == "network"]) == 1  # the first explains itself
 
 
+@pytest.mark.slow
 async def test_a_person_is_asked_about_each_host_and_the_answer_holds_for_the_session(
     opened: Opened,
     listener: Listener,

@@ -64,6 +64,7 @@ async def test_nothing_that_an_agent_left_is_run_by_us(
     assert Path(repository.top, "a.txt").read_text() == "two\n"
 
 
+@pytest.mark.long
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can try it as another user")
 @needs_walls
 def test_the_same_in_confined_runs_of_a_user_without_rights() -> None:
@@ -72,6 +73,7 @@ def test_the_same_in_confined_runs_of_a_user_without_rights() -> None:
     assert len(found) == 2 * len(SETS) and {name: wrong for name, wrong in found.items() if wrong} == {}
 
 
+@pytest.mark.long
 @pytest.mark.skipif(landlock.problem() is not None, reason="needs Landlock")
 def test_the_same_in_runs_confined_by_landlock(tmp_path: Path) -> None:
     found = as_nobody.with_landlock(tmp_path, [own_git.__file__, str(tmp_path / "world")])

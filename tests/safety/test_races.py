@@ -85,6 +85,7 @@ async def test_nothing_outside_is_read(path: str, places: tuple[Path, Path]) -> 
     assert told > 0  # it was a race, and not a wall
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", ["d/made", "f"])
 async def test_nothing_outside_is_written(path: str, places: tuple[Path, Path]) -> None:
     workspace, outside = places

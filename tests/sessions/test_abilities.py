@@ -18,8 +18,8 @@ from treadle.errors import Unsupported
 from treadle.events import Answered, Asked, TaskChanged, ToolStarted, Warned
 from treadle.session import Answer, Change, Limits, Prompt, Reasoning, Rules, SessionSpec, Start, Subagent, Toolset
 from treadle.sessions.abilities import ABILITIES, check, gaps
-from treadle.sessions.served import run_turn
 from treadle.sessions.session import BaseSession
+from treadle.sessions.totals import run_turn
 from treadle.testing.sessions import ScriptedSession, Step
 
 ASKED = Asked(request="q", kind="permission", text="may I?", name="bash", args={"command": "rm -r build"})

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from treadle.events import Answered, Asked, Message, TextDelta, TurnEnded, Usage, Warned
 from treadle.session import Answer, Prompt, SessionSpec
-from treadle.sessions.served import ServedTurn
+from treadle.sessions.totals import ServedTurn
 from treadle.testing.sessions import ScriptedSession, Step
 
 ASKED = Asked(request="q", kind="permission", text="may I?", name="bash")

@@ -21,8 +21,8 @@ from treadle.events import (
     Warned,
 )
 from treadle.session import AgentInfo, Answer, Change, CommandResult, Limits, Prompt, SessionSpec
-from treadle.sessions.served import run_turn
 from treadle.sessions.session import BaseSession, Turn
+from treadle.sessions.totals import run_turn
 from treadle.testing.sessions import ScriptedSession, Step
 
 Behaviour = Callable[["Playing", Turn], Awaitable[TurnEnded]]

@@ -11,7 +11,7 @@ from treadle.drivers.worker.driver import WorkerAgent
 from treadle.events import TextDelta, TurnEnded
 from treadle.io.peer import Patience
 from treadle.session import SessionSpec
-from treadle.sessions.served import run_turn
+from treadle.sessions.totals import run_turn
 
 WORKERS = 200
 DELTAS = 1000

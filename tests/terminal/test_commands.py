@@ -14,6 +14,7 @@ LINES = (
 )
 
 
+@pytest.mark.slow
 def test_one_key_shows_the_wall_with_the_terminal_in_front_and_enter_comes_back(stage: Stage, tmux: Tmux) -> None:
     place = stage.start("sh", "-c", "echo at home; exec cat", id="home")
     stage.start("sh", "-c", "echo elsewhere; exec cat", id="abroad")
@@ -32,6 +33,7 @@ def test_one_key_shows_the_wall_with_the_terminal_in_front_and_enter_comes_back(
     tmux.shows("me", "code:0")
 
 
+@pytest.mark.slow
 def test_what_has_scrolled_away_is_looked_at_in_its_colours_searched_and_copied(stage: Stage, tmux: Tmux) -> None:
     place = stage.start("sh", "-c", LINES, cols=80, rows=24)
     tmux("set-option", "-s", "set-clipboard", "on")
@@ -61,6 +63,7 @@ def test_what_has_scrolled_away_is_looked_at_in_its_colours_searched_and_copied(
     tmux.shows("me", "code:0")
 
 
+@pytest.mark.slow
 def test_a_command_is_started_in_a_new_terminal_and_two_share_the_view(stage: Stage, tmux: Tmux) -> None:
     place = stage.start("sh", "-c", "echo the first; exec cat", id="a1")
     path = Path(config_file())
@@ -99,6 +102,7 @@ def test_a_command_is_started_in_a_new_terminal_and_two_share_the_view(stage: St
         client.stop(0.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["click", "wheel"])
 def test_the_mouse_puts_one_in_front_and_looks_at_what_has_scrolled_away(stage: Stage, tmux: Tmux, how: str) -> None:
     for name in ("one", "two"):

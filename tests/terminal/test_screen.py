@@ -89,6 +89,7 @@ def test_when_the_disk_did_not_take_the_output_the_scrollback_has_to_do(stage: S
         until(lambda: "end" in snapshot(place)["lines"])
 
 
+@pytest.mark.slow
 def test_a_screen_of_more_output_than_one_file_holds_is_still_shown(stage: Stage) -> None:
     place = stage.start("sh", "-c", f"{BULK}; seq 1 6; printf last; read x", scrollback_bytes=1000, cols=20, rows=5)
     until(lambda: snapshot(place)["lines"] == ["3", "4", "5", "6", "last"])

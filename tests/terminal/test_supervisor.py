@@ -69,6 +69,7 @@ def test_fifty_connections_that_come_and_go_leave_no_trace(stage: Stage) -> None
         until(lambda: len(client.detail()["clients"]) == 1)
 
 
+@pytest.mark.slow
 def test_status_is_answered_between_the_output_of_a_subscriber(stage: Stage) -> None:
     place = stage.start("sh", "-c", "while :; do echo tick; done")
     with connected(place) as client:
@@ -312,6 +313,7 @@ def test_input_that_nobody_reads_is_bounded_and_others_are_still_heard(stage: St
 # Slow readers...
 
 
+@pytest.mark.slow
 def test_a_stalled_subscriber_loses_the_oldest_output_but_not_its_answers_or_exit(stage: Stage) -> None:
     place = stage.python(
         "import sys\nsys.stdin.readline()\nprint(*range(300_000), sep='\\n', flush=True)\nsys.stdin.readline()",

@@ -81,6 +81,7 @@ def test_the_one_that_asks_is_in_front_and_the_others_beside_it(stage: Stage, tm
     tmux.shows("me", "code:0")
 
 
+@pytest.mark.slow
 def test_keys_go_only_to_the_terminal_that_one_types_into(stage: Stage, tmux: Tmux) -> None:
     one = shell(stage, "one", f"echo this is one; {WORKS}; exec cat")
     two = shell(stage, "two", f"echo this is two; read go; {ASKS}; exec cat")

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from tests.host.conftest import PINGING, QUICK, order, run, scripted, source, store  # noqa: F401
 from tests.stand_ins import bad_sidecar
+from tests.tiers import spread
 from treadle.errors import (
     BudgetExceeded,
     Denied,
@@ -155,8 +156,7 @@ def test_every_act_is_tried() -> None:
     assert len(bad_sidecar.ACTS) > 40
 
 
-@pytest.mark.parametrize("act", REFUSED)
-@pytest.mark.slow
+@pytest.mark.parametrize("act", spread(REFUSED, quick=0, slow=20))
 async def test_what_ends_a_run_is_a_typed_error_and_a_failed_receipt(act: str, run: Runner) -> None:  # noqa: F811
     error, code = REFUSED[act]
     receipt, host = await run(act)
@@ -177,8 +177,7 @@ async def test_a_final_without_a_whole_receipt_claims_nothing_and_is_not_applied
     assert more(receipt)["end"]["by"] == "error"
 
 
-@pytest.mark.parametrize("act", TAKEN)
-@pytest.mark.slow
+@pytest.mark.parametrize("act", spread(TAKEN, quick=0, slow=15))
 async def test_what_can_be_understood_is_taken_and_noted(act: str, run: Runner) -> None:  # noqa: F811
     note = TAKEN[act]
     # Its network is chosen: otherwise a sandbox notes that it reaches every host, where there is one.

@@ -12,8 +12,8 @@ from tests.stand_ins import RECORD
 from tests.stand_ins.record import HIDE
 from treadle.events import Asked, Event, TurnEnded
 from treadle.session import Answer, Prompt, SessionSpec
-from treadle.sessions.served import run_turn
 from treadle.sessions.session import Turn
+from treadle.sessions.totals import run_turn
 from treadle.testing.sessions import ScriptedAgent, ScriptedSession
 
 AGENT = """

@@ -91,6 +91,7 @@ def test_an_order_is_adopted_by_the_new_node_and_goes_on_to_its_end(upgraded: Up
     until(lambda: not upgraded.running(), "the end of all its processes")
 
 
+@pytest.mark.long
 def test_a_fleet_is_taken_down_with_the_order_that_runs(upgraded: Upgraded, asking: str) -> None:
     upgraded.after("treadle fleet down")
     until(lambda: not upgraded.running(), "the end of all its processes")

@@ -82,6 +82,7 @@ def declaring() -> set[str]:
     return found
 
 
+@pytest.mark.slow
 def test_every_format_is_in_an_archive() -> None:
     assert declaring() - {*FORMATS} == NEWER, "have make.py write it, and add a row"
     names = {area: tarfile.open(HERE / f"{area}.tar.xz").getnames() for area, _ in FORMATS.values()}
@@ -114,6 +115,7 @@ def test_settings_trust_figures_tokens_and_tasks_are_read(at: At) -> None:
     assert kept.typed(f'python -c "{code}"') == "123456\n"
 
 
+@pytest.mark.slow
 def test_what_a_killed_session_left_in_its_git_is_taken_over(at: At) -> None:
     need("bwrap")
     kept = at("sessions")
@@ -123,6 +125,7 @@ def test_what_a_killed_session_left_in_its_git_is_taken_over(at: At) -> None:
     assert json.loads(kept.typed("treadle gc git --dry-run --json")) == []
 
 
+@pytest.mark.slow
 def test_receipts_are_listed_and_their_signatures_hold(at: At) -> None:
     kept = at("receipts")
     rows = json.loads(kept.typed("treadle receipt list --json"))
@@ -138,6 +141,7 @@ def test_receipts_are_listed_and_their_signatures_hold(at: At) -> None:
     kept.typed("treadle receipt verify --chain", code=1)
 
 
+@pytest.mark.slow
 def test_a_killed_run_is_recovered_into_a_receipt(at: At) -> None:
     kept = at("receipts")
     said = kept.typed("treadle host recover")
@@ -222,6 +226,7 @@ def commands(entry: object) -> list[str]:
     return [one for value in entry for one in commands(value)] if isinstance(entry, list) else []
 
 
+@pytest.mark.slow
 def test_installed_hooks_still_refuse_what_others_hold(at: At) -> None:
     kept = at("coordination")
     kept.still_hold()

@@ -18,6 +18,7 @@ UNTESTED = "def add(a, b):\n    return sum((a, b))\n\n\ndef more(a, b):\n    ret
 MORE = TEST.replace("Adding", "AddingMore").replace("test_adds", "test_adds_more")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "code", "lines"),
     [
@@ -61,6 +62,7 @@ def test_the_evidence_of_a_run_is_one_screen(project: Path) -> None:
     assert json.loads(treadle("evidence", "--json", cwd=project).stdout)["evidence"]["command"]
 
 
+@pytest.mark.slow
 def test_evidence_is_a_record_of_its_own_signed_and_named_by_the_receipt_that_it_names(
     project: Path, state_home: Path
 ) -> None:

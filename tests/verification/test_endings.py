@@ -207,6 +207,7 @@ def test_a_result_says_it_in_a_key_of_its_own(project: Path) -> None:
 IN_TWO = LIES["a skip"] + says("I skip one.") + runs("sed -i 's/a - b/a | b/' calc.py")
 
 
+@pytest.mark.slow
 async def test_tests_that_an_earlier_turn_weakened_verify_nothing(project: Path) -> None:
     script = IN_TWO + says(SAID) + runs("git checkout -q test_calc.py; sed -i 's/a . b/a + b/' calc.py")
     options: Any = {"model": scripted(project, script), "mode": "auto-edit", "rules": Rules(allow=("Bash",))}
@@ -237,6 +238,7 @@ def test_a_chat_offers_the_check_and_runs_it_at_one_key(project: Path) -> None:
         chat.until("(?m)^ *verified: `.*unittest")
 
 
+@pytest.mark.slow
 def test_a_look_at_the_files_can_be_left_by_esc(project: Path) -> None:
     (project / ".treadle" / "config.toml").unlink()
     (project / "Makefile").unlink()

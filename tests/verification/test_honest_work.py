@@ -60,6 +60,7 @@ def test_a_check_that_loads_the_tests_and_ignores_how_they_end_is_weak(tmp_path:
     assert verified(tmp_path, BASE, changed(FIXED), command).word == "weak"
 
 
+@pytest.mark.slow
 def test_a_new_dependency_is_product_and_the_sections_of_the_runner_stay(tmp_path: Path) -> None:
     old = "[project]\nname = 'calc'\n\n[tool.pytest.ini_options]\naddopts = '-q'\n"
     new = "[project]\nname = 'calc'\ndependencies = ['attrs']\n\n[tool.pytest.ini_options]\naddopts = '--co'\n"

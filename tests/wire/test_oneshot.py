@@ -9,11 +9,10 @@ from hypothesis import strategies as st
 
 from treadle import events
 from treadle.errors import ConfigError, InvalidJson
-from treadle.wire.oneshot import records as wire
+from treadle.wire.oneshot import connection as wire
 from treadle.wire.oneshot.arguments import subagent, to_ours, to_theirs
-from treadle.wire.oneshot.connection import Connection
+from treadle.wire.oneshot.connection import Connection, LineIds
 from treadle.wire.oneshot.content import hunks, undone
-from treadle.wire.oneshot.records import LineIds
 
 
 @given(

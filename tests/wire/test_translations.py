@@ -42,8 +42,8 @@ from treadle.wire.heimdall import messages as heimdall
 from treadle.wire.mcp import connection as mcp
 from treadle.wire.mcp import revisions
 from treadle.wire.oneshot import arguments, content
+from treadle.wire.oneshot import connection as oneshot
 from treadle.wire.oneshot import connection as oneshot_end
-from treadle.wire.oneshot import records as oneshot
 from treadle.wire.pi import connection as pi
 from treadle.wire.sidecar import connection as sidecar_end
 from treadle.wire.sidecar import receipts, repair

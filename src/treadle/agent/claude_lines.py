@@ -19,7 +19,7 @@ from treadle.settings.claude import entrypoint_of, user_directory
 from treadle.wire.common.connection import json_line
 from treadle.wire.common.jsontext import timestamp
 from treadle.wire.oneshot.arguments import THEIRS, to_theirs
-from treadle.wire.oneshot.records import SPOKEN, LineIds
+from treadle.wire.oneshot.connection import SPOKEN, LineIds
 
 
 def write_claude_history(transcript: Transcript, entrypoint: str, path: str = "") -> str:

@@ -26,7 +26,7 @@ from treadle.session import Access, Confinement, HookVerdict, Mode, OwnProgram, 
 from treadle.settings.claude import FORBIDDING, CommandHook
 from treadle.settings.config import Hook, HookSettings
 from treadle.wire.oneshot.arguments import THEIRS, USED, to_ours, to_theirs
-from treadle.wire.oneshot.records import mode_name
+from treadle.wire.oneshot.connection import mode_name
 
 if TYPE_CHECKING:
     from treadle.io.process.child import Consulted

@@ -39,9 +39,8 @@ from treadle.events import (
 from treadle.io.files import created, open_append, part, storage_error
 from treadle.io.tasks import checked, looked
 from treadle.session import Confinement, Mode, Session, SessionSpec, Start, Subagent, Toolset, Watching
-from treadle.sessions.served import run_turn
 from treadle.sessions.session import error_info
-from treadle.sessions.totals import Totals, TurnSummary, TurnTotals
+from treadle.sessions.totals import Totals, TurnSummary, TurnTotals, run_turn
 
 if TYPE_CHECKING:
     from treadle.io.process.child import Child

@@ -57,7 +57,7 @@ def _main() -> None:
 
         print(f"treadle {__version__}")
         return
-    from treadle.io.standard_streams import fill_gaps
+    from treadle.io.process.lifetime import fill_gaps
 
     fill_gaps()
     from treadle.cli.arguments import COMPLETE, TERMINAL

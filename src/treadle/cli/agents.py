@@ -32,7 +32,7 @@ from treadle.io.files import read, write_atomic
 from treadle.io.paths import here
 from treadle.io.process.loop import run_async
 from treadle.session import Confinement, Mode, SessionSpec
-from treadle.sessions.served import run_turn
+from treadle.sessions.totals import run_turn
 from treadle.settings import extensions as added
 from treadle.settings.config import AgentSettings
 from treadle.wire.common.losses import NOTHING, WIRES, Row, rows
@@ -171,7 +171,7 @@ def extensions(context: click.Context, as_json: bool) -> None:
 
 
 def _listed(found: added.Extension) -> ExtensionRow:
-    from treadle.landing.forge.branch import KINDS
+    from treadle.landing.forge.kinds import KINDS
 
     ours = {"agents": {*AGENTS, *cards()}, "forges": {*KINDS}, "doors": set[str]()}[found.kind]
     about = {name: getattr(found, name) for name in ("kind", "name", "distribution", "version", "allowed")}

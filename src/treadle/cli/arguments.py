@@ -46,7 +46,7 @@ PRINT = frozenset(("-p", "--print", "--input-format"))
 def exit_code(program: str, work: Callable[[], int]) -> int:
     """Run the work and return its exit code, also when its output could not be written or Ctrl-C was pressed."""
     if None in (sys.stdin, sys.stdout, sys.stderr):
-        from treadle.io.standard_streams import fill_gaps
+        from treadle.io.process.lifetime import fill_gaps
 
         fill_gaps()
     try:
@@ -65,7 +65,7 @@ def exit_code(program: str, work: Callable[[], int]) -> int:
 
 
 def _forget_output() -> None:
-    from treadle.io.standard_streams import forget
+    from treadle.io.process.lifetime import forget
 
     forget(1)  # otherwise the interpreter complains when it flushes at exit
 

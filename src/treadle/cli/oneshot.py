@@ -26,8 +26,7 @@ from treadle.io.streams import FdStream, take_stdio
 from treadle.io.tasks import start_held, unless
 from treadle.session import EventReader, Session, SessionSpec
 from treadle.wire.common.connection import json_line
-from treadle.wire.oneshot.connection import Connection
-from treadle.wire.oneshot.records import OutputFormat
+from treadle.wire.oneshot.connection import Connection, OutputFormat
 
 if TYPE_CHECKING:
     from treadle.doors.oneshot.hooks import HostHooks

@@ -4,7 +4,7 @@ import os
 import sys
 
 from treadle.io.process import lifetime
-from treadle.io.standard_streams import fill_gaps
+from treadle.io.process.lifetime import fill_gaps
 
 
 def main() -> None:

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Awaitable, Callable
 
 from treadle.io.process import lifetime
-from treadle.io.standard_streams import fill_gaps, never_wait_for_stderr
+from treadle.io.process.lifetime import fill_gaps, never_wait_for_stderr
 from treadle.light import TYPE_CHECKING
 
 if TYPE_CHECKING:

@@ -126,6 +126,8 @@ class ReceiptGate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     """As observed; None: any."""
     evidence: tuple[str, ...] = tuple(sorted(GOOD))
     unchanged: tuple[str, ...] | None = None
+    directory: str = "."
+    """Where the check runs. In another directory the same command may be another check."""
 
     @property
     def keys(self) -> TrustedKeys:
@@ -134,7 +136,7 @@ class ReceiptGate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     def expected(self, tree: str, base: str, setup: str = "") -> dict[str, str]:
         """As words of `receipt verify --expect`. `setup` is the base's: another could replace what the check runs."""
         made = {"repo": self.repository, "base": base, "outcome": "complete", "confined": "yes", "verified": "yes"}
-        made |= {"check": self.check, "evidence": "|".join(self.evidence), "tree": tree}
+        made |= {"check": self.check, "directory": self.directory, "evidence": "|".join(self.evidence), "tree": tree}
         made |= {"setup": setup or "none", "may_change": "none"}
         made |= {"agent": "|".join(self.agents)} if self.agents is not None else {}
         return made | ({"unchanged": "|".join(self.unchanged)} if self.unchanged is not None else {})
@@ -185,7 +187,8 @@ def expected_of(user: UserRepository, gate: ReceiptGate, target: str, commit: st
     base = user.run("merge-base", target, commit, check=False).stdout.decode().strip()
     if not base:
         raise ConfigError(f"{commit[:12]} and {target} have no commit in common")
-    settings = user.run("cat-file", "blob", f"{base}:.treadle/config.toml", check=False).stdout
+    place = os.path.normpath(os.path.join(gate.directory, ".treadle/config.toml"))
+    settings = user.run("cat-file", "blob", f"{base}:{place}", check=False).stdout
     return gate.expected(tree, base, settings_of(settings.decode("utf-8", "replace")).setup)
 
 
@@ -246,6 +249,7 @@ def written(gate: ReceiptGate) -> str:
         f"days = {gate.days}",
     ]
     lines += [f"agents = {text(gate.agents)}"] if gate.agents is not None else []
+    lines += [f"directory = {text(gate.directory)}"] if gate.directory != "." else []
     lines += [f"unchanged = {text(gate.unchanged)}"] if gate.unchanged is not None else []
     for one in gate.key:
         lines += ["", "[[key]]", f"public = {text(one.public)}"]

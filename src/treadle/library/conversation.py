@@ -38,8 +38,7 @@ from treadle.session import (
     Subagent,
     Use,
 )
-from treadle.sessions.served import ServedTurn
-from treadle.sessions.totals import Totals, TurnSummary, totals
+from treadle.sessions.totals import ServedTurn, Totals, TurnSummary, totals
 from treadle.verification.ending import CheckedEnding
 
 # The options of `query`, `run` and `open`, typed: a type checker refuses a wrong name and a wrong value.

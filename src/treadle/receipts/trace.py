@@ -319,6 +319,7 @@ class _StatedPlace(TypedDict, total=False):
     source: str | None
     repository: str | None
     branch: str | None
+    directory: str | None
     base_tree: str | None
     base_commit: str | None
     start_tree: str | None

@@ -30,8 +30,7 @@ from treadle.session import (
     Session,
     SessionSpec,
 )
-from treadle.sessions.served import ServedTurn
-from treadle.sessions.totals import Totals, TurnTotals
+from treadle.sessions.totals import ServedTurn, Totals, TurnTotals
 from treadle.wire.common.losses import Row, really_lost
 from treadle.wire.sidecar.connection import PolicyProfile, WorkOrder
 from treadle.wire.sidecar.events import SidecarOutgoing, error_event

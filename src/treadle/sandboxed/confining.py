@@ -21,8 +21,16 @@ from treadle.io.files import locked
 from treadle.io.paths import private_dir, state_dir
 from treadle.io.process.programs import distrust
 from treadle.io.sandbox import methods, places
-from treadle.io.sandbox.home import dot_files, mentioned, not_replaced, prepare, real_homes
-from treadle.io.sandbox.places import Matches, activity, open_up
+from treadle.io.sandbox.places import (
+    Matches,
+    activity,
+    dot_files,
+    mentioned,
+    not_replaced,
+    open_up,
+    prepare,
+    real_homes,
+)
 from treadle.io.tasks import limited, start_held
 from treadle.policy import patterns
 from treadle.policy.network import GROUPS, named, parse_network, permitted, refusal

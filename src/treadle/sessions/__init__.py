@@ -19,7 +19,7 @@ Promises, and who keeps each:
     Every turn ends with exactly one TurnEnded, also when it fails or is cancelled.             session
     Events are numbered without gaps; memory is bounded.                                        session.EventLog
     A question is answered once, or runs into its deadline.                                     session
-    Who follows a turn misses nothing of it, and has interrupted it by leaving.                 served
+    Who follows a turn misses nothing of it, and has interrupted it by leaving.                 totals
     What an agent cannot do is refused before anything is said to it.                           abilities
     Token estimates come from one rule and are marked as estimates.                             tokens
     What is sent to a collector says nothing that was said, unless that is asked for.           telemetry

@@ -11,9 +11,9 @@ from treadle.errors import Busy, TreadleError, Unsupported
 from treadle.io import paths
 from treadle.io.files import opened, storage_error
 from treadle.io.process import warm
+from treadle.io.process.lifetime import forget
 from treadle.io.process.signals import set_title
 from treadle.io.process.tree import fork_reaper
-from treadle.io.standard_streams import forget
 from treadle.light import Any, NoReturn
 from treadle.terminal import lock as locks
 from treadle.terminal.detectors import alone

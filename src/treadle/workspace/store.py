@@ -50,6 +50,7 @@ TreeRow: TypeAlias = tuple[bytes, str, str]
 Folders: TypeAlias = dict[str, tuple[list[TreeRow], str]]
 """The sorted entries and the tree id of each directory, by its path with a slash at the end; the root is empty."""
 
+_POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:"
 _NO_ATTRIBUTES = "* -text -eol -ident -filter -working-tree-encoding !diff !merge\n"
 _ALONE = {
     "GIT_CONFIG_GLOBAL": os.devnull,
@@ -279,12 +280,14 @@ class Store:
         return files
 
     def as_committed(
-        self, user: UserRepository, commit: str, files: Mapping[str, TreeEntry]
+        self, user: UserRepository, commit: str, files: Mapping[str, TreeEntry], *, lfs: bool
     ) -> Mapping[str, TreeEntry]:
         """The files of a checkout with the bytes that git would commit, by the attributes of the commit that it is at:
-        with `eol=crlf` a file has other line ends on disk. Git converts copies, where no attribute names a program."""
+        with `eol=crlf` a file has other line ends on disk. Git converts copies, where no attribute names a program.
+        `lfs`: with pointers for what the person's Git LFS would take."""
         _, base = self.borrow_tree(commit)
-        auto = next((value for _, key, value in reversed(user.settings()) if key == "core.autocrlf"), "false")
+        settings = {key: value for _, key, value in user.settings()}
+        auto, lfs = settings.get("core.autocrlf", "false"), lfs and "filter.lfs.clean" in settings
         if auto not in ("true", "input") and not any(os.path.basename(path) == ".gitattributes" for path in base):
             return files
         blobs: dict[str, list[str]] = {}
@@ -294,7 +297,7 @@ class Store:
         with scratch.directory("eol") as place:
             here, copies, index = (os.path.join(place, name) for name in ("git", "files", "index"))
             chosen = list(self._copied(blobs, copies))
-            if not chosen:
+            if not chosen and not lfs:
                 return files
             git = Store.make(here, lenders=[self._objects, *self.lenders], algorithm=self.algorithm)
             os.remove(os.path.join(here, "info", "attributes"))
@@ -311,7 +314,25 @@ class Store:
             made = {path: head.split()[1] for head, _, path in (row.partition("\t") for row in listed)}
             for text in git.blobs(made[path] for path in chosen).values():
                 self.put("blob", text)
-        return {**files, **{path: TreeEntry(mode=files[path].mode, blob=made[path]) for path in chosen}}
+            made = {path: made[path] for path in chosen}
+            if lfs:
+                asked = b"".join(os.fsencode(path) + b"\0" for paths in blobs.values() for path in paths)
+                fields = git.git("check-attr", "--stdin", "-z", "filter", stdin=asked, env=env).stdout.split(b"\0")
+                taken = [os.fsdecode(path) for path, by in zip(fields[::3], fields[2::3], strict=False) if by == b"lfs"]
+                made |= self._pointers(taken, files)
+        return {**files, **{path: TreeEntry(mode=files[path].mode, blob=blob) for path, blob in made.items()}}
+
+    def _pointers(self, paths: Iterable[str], files: Mapping[str, TreeEntry]) -> dict[str, str]:
+        """The blobs that Git LFS would commit for these files: what is empty or a pointer stays what it is."""
+        found = {}
+        for name, size, pieces in self.stream(list({files[path].blob for path in paths}), lent=True):
+            digest, first = hashlib.sha256(), b""
+            for piece in pieces:
+                first = first or piece
+                digest.update(piece)
+            if first and not first.startswith(_POINTER):
+                found[name] = self.put("blob", _POINTER + f"{digest.hexdigest()}\nsize {size}\n".encode())
+        return {path: found[files[path].blob] for path in paths if files[path].blob in found}
 
     def _copied(self, blobs: Mapping[str, Sequence[str]], directory: str) -> Iterator[str]:
         """Write what has lines of Windows, and attributes, to their paths below a directory."""

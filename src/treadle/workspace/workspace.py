@@ -520,7 +520,8 @@ def _committed(store: Store, place: Prepared, look: Look) -> str:
     user = place.repository()
     if user is None or place.commit is None or place.mode != "worktree" and not place.at_top(user):
         return look.tree
-    files = store.as_committed(user, place.commit, look.files)
+    # A worktree's branch is made of it: there, a pointer would be to content that only the workspace had.
+    files = store.as_committed(user, place.commit, look.files, lfs=place.mode != "worktree")
     return look.tree if files is look.files else store.put_files(files)
 
 

@@ -16,7 +16,7 @@ from treadle.agent.session import NativeSession
 from treadle.events import AnyEvent, TaskChanged
 from treadle.io.paths import state_dir
 from treadle.session import Limits
-from treadle.sessions.served import run_turn
+from treadle.sessions.totals import run_turn
 
 HELPERS = (
     says("there are three", when="count", usage={"input": 5, "output": 2}, times="always")

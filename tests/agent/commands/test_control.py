@@ -8,7 +8,7 @@ from tests.scripts import calls
 from treadle.agent.session import NativeSession
 from treadle.agent.transcript import Transcript
 from treadle.events import AnyEvent, ToolDenied
-from treadle.sessions.served import run_turn
+from treadle.sessions.totals import run_turn
 
 WRITE = calls("write_file", {"file_path": "made.txt", "content": "hello"})
 

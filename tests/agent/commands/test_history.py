@@ -7,7 +7,7 @@ from tests.agent.conftest import SAY, Opened
 from tests.scripts import calls
 from treadle.agent.session import NativeSession
 from treadle.agent.transcript import Transcript
-from treadle.sessions.served import run_turn
+from treadle.sessions.totals import run_turn
 
 WRITE = calls("write_file", {"file_path": "made.txt", "content": "hello"})
 

@@ -2,7 +2,7 @@
 
 from tests.agent.commands.conftest import ran
 from tests.agent.conftest import Opened
-from treadle.sessions.served import run_turn
+from treadle.sessions.totals import run_turn
 
 
 async def test_status_says_where_the_session_stands(opened: Opened) -> None:

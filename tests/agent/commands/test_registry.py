@@ -12,7 +12,7 @@ from tests.waiting import until
 from treadle.agent import slash_commands
 from treadle.events import TurnEnded, TurnStarted
 from treadle.session import Prompt
-from treadle.sessions.served import run_turn
+from treadle.sessions.totals import run_turn
 
 SLOW = '[[reply]]\ntext = "at last"\ndelay = 60\n' + SAY
 PAGE = Path(__file__).parents[3] / "docs/reference/slash-commands.md"

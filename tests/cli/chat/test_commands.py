@@ -146,6 +146,7 @@ def second_agent(tmp_path: Path, script: str) -> None:
     settings(one.format("second", command) + one.format("broken", "false"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("mode", "denied", "keys", "seen"),
     [("full-auto", "Bash(rm *)", "\x1b[Z", "May this"), ("suggest", "Bash(touch *)", "", "I may not.")],

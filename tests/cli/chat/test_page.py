@@ -180,7 +180,7 @@ def test_each_event_has_its_line(event: AnyEvent, text: str, flowing: str) -> No
     assert shown(event, flowing=True).rstrip("\n").rstrip() == flowing.rstrip()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_only_so_much_is_kept_folded() -> None:
     made = page()
     for number in range(60):

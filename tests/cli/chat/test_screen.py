@@ -98,6 +98,7 @@ def spoken(chat: Chat) -> None:
     assert terminal.ended() == 0
 
 
+@pytest.mark.slow
 def test_what_was_typed_is_there_in_the_next_chat_and_answers_are_not(chat: Chat) -> None:
     spoken(chat)
     again = chat()
@@ -105,6 +106,7 @@ def test_what_was_typed_is_there_in_the_next_chat_and_answers_are_not(chat: Chat
     again.until("still there\\?")
 
 
+@pytest.mark.slow
 def test_resume_is_a_picker(chat: Chat) -> None:
     spoken(chat)
     again = chat()

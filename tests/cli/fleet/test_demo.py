@@ -14,6 +14,7 @@ import pytest
 
 from tests.installed import TREADLE, started
 from tests.scripts import calls, says
+from tests.tiers import spread
 from tests.waiting import until
 from treadle.agent.stored_sessions import list_sessions
 from treadle.cli.fleet.demo import SECONDS
@@ -63,14 +64,18 @@ async def nothing_left(place: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("number", "moment", "ending"),
-    [
-        (signal.SIGINT, "discount: running", (130, "treadle: the demo was ended by SIGINT\n")),
-        (signal.SIGTERM, "the page, for your browser", (143, "treadle: the demo was ended by SIGTERM\n")),
-        (signal.SIGTERM, "A repository with four failing tests", (143, "treadle: the demo was ended by SIGTERM\n")),
-        (signal.SIGHUP, "discount: running", (129, "treadle: the demo was ended by SIGHUP\n")),
-        (signal.SIGKILL, "discount: running", (-9, "")),
-        (signal.SIGKILL, "engine  started", (-9, "")),
-    ],
+    spread(
+        [
+            (signal.SIGINT, "discount: running", (130, "treadle: the demo was ended by SIGINT\n")),
+            (signal.SIGTERM, "the page, for your browser", (143, "treadle: the demo was ended by SIGTERM\n")),
+            (signal.SIGTERM, "A repository with four failing tests", (143, "treadle: the demo was ended by SIGTERM\n")),
+            (signal.SIGHUP, "discount: running", (129, "treadle: the demo was ended by SIGHUP\n")),
+            (signal.SIGKILL, "discount: running", (-9, "")),
+            (signal.SIGKILL, "engine  started", (-9, "")),
+        ],
+        quick=0,
+        slow=2,
+    ),
 )
 async def test_a_signal_ends_the_demo_and_all_that_it_started(
     number: signal.Signals, moment: str, ending: tuple[int, str], tmp_path: Path
@@ -93,6 +98,7 @@ run()
 """
 
 
+@pytest.mark.slow
 async def test_an_order_that_fails_ends_the_demo_with_its_reason(tmp_path: Path) -> None:
     shop, scratch = tmp_path / "shop", tmp_path / "tmp"
     shutil.copytree(SHOP, shop)

@@ -74,6 +74,7 @@ def test_what_is_killed_comes_back_by_itself_and_an_order_goes_on(nothing_left: 
     assert all(process is None for _, process in up.local_nodes())
 
 
+@pytest.mark.slow
 def test_at_login_a_unit_starts_what_was_there(running: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     monkeypatch.setenv("PATH", "/nowhere")  # so there is no systemd

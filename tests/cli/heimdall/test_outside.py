@@ -386,6 +386,7 @@ def test_it_works_for_an_ordinary_user_too(tmp_path: Path) -> None:
     assert claim.texts == ["file.txt"] and os.stat(claim.path).st_uid == as_nobody.NO_ID
 
 
+@pytest.mark.slow
 async def test_a_push_of_what_another_holds_is_refused_too(agent: Working) -> None:
     await agent.ok("git init -q --bare /tmp/r; git push -q --no-verify /tmp/r main")
     await agent.ok("echo 2 > src/free.py; git commit -qam free; git push -q /tmp/r main")

@@ -15,6 +15,7 @@ from treadle.serve import background
 from treadle.serve.tokens import Tokens
 
 
+@pytest.mark.slow
 def test_attach_alone_joins_the_only_one_and_shows_several(here: Here, person: Callable[..., Person]) -> None:
     here.ended("gone")
     assert here.run("attach") == (1, "", "No active sessions\n  `treadle run -- COMMAND` starts one\n")

@@ -8,7 +8,7 @@ from treadle.doors.mcp.door import OPEN, AgentRun, Runs, ask_while
 from treadle.errors import Busy, NotFound
 from treadle.events import Asked, TextDelta, TurnEnded
 from treadle.session import Answer, SessionSpec
-from treadle.sessions.served import ServedTurn
+from treadle.sessions.totals import ServedTurn
 from treadle.testing.sessions import ScriptedAgent
 
 ASKED = Asked(request="r1", kind="permission", text="may I?", name="bash")

@@ -19,7 +19,7 @@ from treadle.events import (
     Warned,
 )
 from treadle.session import SessionSpec
-from treadle.sessions.served import ServedTurn
+from treadle.sessions.totals import ServedTurn
 from treadle.testing.sessions import ScriptedSession
 
 ASKED = Asked(request="r1", kind="permission", text="may I?", name="bash", command="make", paths=("/w/a",))

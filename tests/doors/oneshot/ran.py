@@ -11,7 +11,7 @@ from treadle.events import (
 )
 from treadle.session import CommandResult, SessionSpec
 from treadle.testing.sessions import ScriptedSession, Step
-from treadle.wire.oneshot.records import OutputFormat
+from treadle.wire.oneshot.connection import OutputFormat
 
 
 class Sink:

@@ -8,7 +8,7 @@ import pytest
 from tests.doors.oneshot.test_run import FORMATS, HELLO, Commanded, Sink
 from treadle import create_headless_runner, create_headless_transport
 from treadle.errors import LocalError, PeerClosed, ProviderError, TimedOut
-from treadle.wire.oneshot.records import OutputFormat
+from treadle.wire.oneshot.connection import OutputFormat
 
 
 async def test_the_runner_prints_text_to_stdout_unless_told_otherwise_and_can_run_again(

@@ -14,7 +14,7 @@ from treadle.doors.oneshot.run import Hosting, OneShot, RunEnding, result_of
 from treadle.events import ErrorInfo, Message, TextDelta, TurnEnded, Usage
 from treadle.sessions.totals import TurnSummary, totals
 from treadle.testing.sessions import Step
-from treadle.wire.oneshot.records import RunResult
+from treadle.wire.oneshot.connection import RunResult
 
 FIRST, SECOND = "11111111-1111-4111-8111-111111111111", "22222222-2222-4222-8222-222222222222"
 SPENT = Usage(model="m", input_tokens=10, output_tokens=2, cost_usd=0.5)

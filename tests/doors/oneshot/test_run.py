@@ -48,7 +48,7 @@ from treadle.sessions.totals import TurnSummary
 from treadle.testing.sessions import ScriptedSession, Step
 from treadle.verification.ending import CheckedEnding
 from treadle.wire.common.losses import dropped, emulated
-from treadle.wire.oneshot.records import OutputFormat
+from treadle.wire.oneshot.connection import OutputFormat
 
 FORMATS: list[OutputFormat] = ["text", "json", "stream-json"]
 

@@ -30,7 +30,7 @@ from treadle.errors import (
 )
 from treadle.events import AnyEvent, Asked, Message, TextDelta, TurnEnded, Warned
 from treadle.session import Answer, Limits, Prompt, Session, SessionSpec
-from treadle.sessions.served import run_turn
+from treadle.sessions.totals import run_turn
 from treadle.wire.a2a.messages import A2aPart
 
 QUESTION = Asked(request="q", kind="question", text="Which?", options=("red", "blue"))

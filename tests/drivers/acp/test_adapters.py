@@ -14,7 +14,7 @@ from treadle.drivers.acp.driver import AcpAgent
 from treadle.drivers.card import Launch, cards
 from treadle.events import AnyEvent, Asked, ToolDenied, ToolEnded, TurnEnded, Usage
 from treadle.session import Answer, SessionSpec
-from treadle.sessions.served import run_turn
+from treadle.sessions.totals import run_turn
 
 RECORDINGS = Path(__file__).parent / "adapters"
 

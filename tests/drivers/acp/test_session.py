@@ -40,7 +40,7 @@ from treadle.events import (
 )
 from treadle.io.peer import Patience
 from treadle.session import Access, Answer, Change, Confinement, Decision, Guards, Limits, Prompt, Rules
-from treadle.sessions.served import run_turn
+from treadle.sessions.totals import run_turn
 from treadle.wire.acp.tools import ToolRecord
 from treadle.wire.common.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND, Fault
 

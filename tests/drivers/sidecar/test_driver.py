@@ -31,7 +31,7 @@ from treadle.events import (
 from treadle.io.process import table
 from treadle.io.process.registry import keeper_trees
 from treadle.session import Confinement, Limits, Prompt, Rules, SessionSpec
-from treadle.sessions.served import run_turn
+from treadle.sessions.totals import run_turn
 
 QUICK = Timing(handshake=60, cancel_grace=0.5)
 OURS = str(Path(sys.executable).parent / "treadle-sidecar")

@@ -13,7 +13,7 @@ from treadle.drivers.worker.driver import WorkerAgent, WorkerSession
 from treadle.events import Event, TurnEnded
 from treadle.io.peer import Patience
 from treadle.session import SessionSpec
-from treadle.sessions.served import run_turn
+from treadle.sessions.totals import run_turn
 
 PATIENT = Patience(handshake=60, silence=60, cancel=60, shutdown=60, grace=0.5)
 """For workers that do their part: a busy machine is not their fault."""

@@ -40,6 +40,7 @@ async def test_a_missing_and_a_damaged_object_are_errors(bus: Bus) -> None:
         await streams.get(bus, "x")
 
 
+@pytest.mark.slow
 async def test_fifty_megabytes_are_read_by_pull(bus: Bus) -> None:
     data = bytes(50 * 1024 * 1024)
     await streams.put(bus, "big", data)

@@ -16,6 +16,7 @@ from treadle.fleet.engine.bus import Bus
 from treadle.landing import train
 
 
+@pytest.mark.slow
 async def test_a_repository_travels_to_a_node_that_has_no_copy(
     bus: Bus, start_node: Start, repository: Path, tmp_path: Path
 ) -> None:

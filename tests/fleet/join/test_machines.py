@@ -191,6 +191,7 @@ def test_an_engine_that_others_reach_needs_no_tunnel(called: Path, state_home: P
     )
 
 
+@pytest.mark.long
 def test_the_program_is_brought_as_an_archive_to_one_of_the_same_kind_and_else_as_a_wheel(
     called: Path,
 ) -> None:

@@ -5,6 +5,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
 from tests.fleet.conftest import Start, give, spec, until_state
 from tests.fleet.repositories import git
 from treadle.errors import TimedOut
@@ -16,6 +18,7 @@ from treadle.fleet.run.attempt import OUTPUT_MAX
 from treadle.receipts.trace import Check
 
 
+@pytest.mark.slow
 async def test_a_check_is_an_order_and_its_setup_can_do_work(bus: Bus, start_node: Start, repository: Path) -> None:
     await start_node()
     base = git(repository, "rev-parse", "HEAD")

@@ -23,6 +23,7 @@ from treadle.wire.fleet.orders import Spec
 from treadle.wire.fleet.records import AgentQuestion, AnswerRecord, AskRecord, Order, TakenRecord
 
 
+@pytest.mark.slow
 async def test_the_deadline_and_rules_answer_where_nobody_does(
     bus: Bus, start_node: Start, repository: Path, tmp_path: Path
 ) -> None:

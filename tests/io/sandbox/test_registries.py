@@ -62,6 +62,7 @@ def test_go_names_its_proxies_and_the_database_of_sums(home: Path, monkeypatch: 
     assert proxy.registry_hosts(["go"]).hosts == ("go.example", "go2.example:8443", "sums.example", "sum.example")
 
 
+@pytest.mark.slow
 def test_pip_names_its_index_and_where_the_files_of_that_are(monkeypatch: pytest.MonkeyPatch) -> None:
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Index) as server:
         threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()

@@ -168,6 +168,7 @@ if by_bubblewrap:
         assert (workspace / "git" / "config").read_bytes() == config
         assert not (workspace / "git" / "hooks" / "post-commit").exists()
 
+    @pytest.mark.slow
     async def test_a_place_that_is_swapped_while_the_sandbox_is_made_opens_nothing(tmp_path: Path) -> None:
         """Trap: a program in the workspace puts a link where something is about to be mounted writable."""
         workspace, outside = tmp_path / "w", tmp_path / "out"

@@ -9,7 +9,7 @@ import pytest
 from tests.landing.forge.asked import WrittenAnswers, ask_everything, repositories
 from tests.landing.forge.github_server import GitHubServer
 from treadle.errors import ConfigError
-from treadle.landing.forge.branch import GitHub
+from treadle.landing.forge.github import GitHub
 from treadle.landing.forge.interface import (
     ForgeCheck,
     ForgeComment,

@@ -32,7 +32,8 @@ from treadle.fleet import client
 from treadle.fleet.engine.bus import Bus
 from treadle.landing import train
 from treadle.landing.forge import branch
-from treadle.landing.forge.branch import POLL_SECONDS, GitHub, RequestedBranch
+from treadle.landing.forge.branch import POLL_SECONDS, RequestedBranch
+from treadle.landing.forge.github import GitHub
 from treadle.landing.forge.interface import (
     ForgeCheck,
     ForgeComment,
@@ -90,6 +91,7 @@ def run_of(pull: dict[str, Any], conclusion: str | None, **more: Any) -> dict[st
     return {"name": "ci", "status": status, "conclusion": conclusion, "head_sha": pull["sha"], **more}
 
 
+@pytest.mark.slow
 async def test_a_red_check_or_a_reviewer_closes_the_request_and_the_words_are_kept(
     bus: Bus, finished: Finished, repository: Path, bare: Path, hub: GitHubServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -121,7 +123,7 @@ async def test_a_red_check_or_a_reviewer_closes_the_request_and_the_words_are_ke
 
 @pytest.mark.usefixtures("forges")
 @pytest.mark.parametrize("kind", [GitLabServer, ForgejoServer])
-@pytest.mark.slow
+@pytest.mark.long
 async def test_other_forges_say_no_and_yes_in_the_same_way(
     bus: Bus, finished: Finished, repository: Path, bare: Path, kind: type[ForgeServer], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -161,6 +163,7 @@ async def test_a_missing_review_is_waited_for_and_a_request_merged_by_hand_has_l
     assert git(bare, "rev-list", "--count", "main") == "2", "one commit of it, made by a person on the forge"
 
 
+@pytest.mark.slow
 async def test_a_commit_of_a_colleague_meanwhile_stays_and_the_request_is_updated(
     bus: Bus, finished: Finished, repository: Path, bare: Path, hub: GitHubServer, tmp_path: Path
 ) -> None:

@@ -57,6 +57,7 @@ async def known(bus: Bus, number: int, until: Callable[[WatchedIssue], object]) 
             await asyncio.sleep(0.05)
 
 
+@pytest.mark.slow
 async def test_an_issue_becomes_one_order_with_its_words_quoted_and_the_landing_closes_it(
     bus: Bus, repository: Path, forge: GitHubServer, rides: None
 ) -> None:
@@ -80,6 +81,7 @@ async def test_an_issue_becomes_one_order_with_its_words_quoted_and_the_landing_
     assert len(forge.said[7]) == 1
 
 
+@pytest.mark.slow
 async def test_edits_are_asked_about_who_may_answers_and_a_closed_issue_ends_its_order(
     bus: Bus, repository: Path, forge: GitHubServer, rides: None
 ) -> None:
@@ -129,6 +131,7 @@ async def test_what_cannot_be_watched_is_refused_and_what_is_can_be_stopped(
         await watching.begin(bus, record)
 
 
+@pytest.mark.slow
 async def test_a_strangers_mark_keeps_no_news_back(
     bus: Bus, repository: Path, forge: GitHubServer, rides: None
 ) -> None:
@@ -141,6 +144,7 @@ async def test_a_strangers_mark_keeps_no_news_back(
     assert "Landed on main" in forge.said[7][-1]["body"]
 
 
+@pytest.mark.slow
 async def test_an_issue_that_is_gone_stops_no_watch(
     bus: Bus, repository: Path, forge: GitHubServer, rides: None
 ) -> None:

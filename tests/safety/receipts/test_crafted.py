@@ -102,7 +102,7 @@ def refused(program: Command, *words: str) -> str:
     return str(done.exception)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_what_is_too_large_or_never_ends_is_not_read(honest: tuple[Any, list[Any]]) -> None:
     store, user = ReceiptStore(), checkouts.around(".")
     run_id = honest[0]["meta"]["run_id"]

@@ -93,6 +93,8 @@ def test_in_a_directory_of_a_worktree_base_and_result_are_those_of_the_commits(r
     for name in ("base", "result"):
         tree = repository.git("rev-parse", f"{place[f'{name}_commit']}^{{tree}}").strip()
         assert tree == place[f"{name}_tree"], name
+    for directory, code in (("inner", 0), (".", 18)):  # a check there may be another, with the same name
+        assert treadle("receipt", "verify", "latest", "--expect", f"directory={directory}").returncode == code
 
 
 def test_what_we_started_is_observed_and_what_it_calls_itself_is_claimed(repository: Repository) -> None:

@@ -3,7 +3,7 @@
 import msgspec
 
 from treadle.wire.common.connection import Conversation
-from treadle.wire.oneshot.records import Record, RunResult, stream_event, text_delta, usage
+from treadle.wire.oneshot.connection import Record, RunResult, stream_event, text_delta, usage
 
 _SESSION = "550e8400-e29b-41d4-a716-446655440000"
 

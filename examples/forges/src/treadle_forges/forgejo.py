@@ -5,7 +5,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from treadle.landing.forge.branch import ForgeAccount, PullBranch, PullRequest, PullRequests, account, request
+from treadle.landing.forge.github import ForgeAccount, PullBranch, PullRequest, PullRequests, account, request
 from treadle.landing.forge.interface import (
     CheckState,
     ForgeCheck,

@@ -270,7 +270,7 @@ class ShellRun:
 def _missing(command: str, output: str, run: ShellRun) -> list[str]:
     """Which variables and places of the home directory it names that the sandbox does not show, and what shows them."""
     from treadle.io.paths import at_home
-    from treadle.io.sandbox.home import missing
+    from treadle.io.sandbox.places import missing
 
     assert run.confinement is not None
     left = [name for name in run.context.env if name not in (run.confinement.variables or run.context.env)]

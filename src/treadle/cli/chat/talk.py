@@ -42,12 +42,11 @@ from treadle.redact import Redactor
 from treadle.sandboxed.turns import TurnCheck
 from treadle.session import Answer, Change, CommandResult, Mode, Prompt, Session
 from treadle.sessions.handover import Gathering
-from treadle.sessions.served import ServedTurn
-from treadle.sessions.totals import Totals, TurnSummary
+from treadle.sessions.totals import ServedTurn, Totals, TurnSummary
 from treadle.terminal.reports import compose
 from treadle.terminal.settings import STATE_FILE_VARIABLE
 from treadle.verification.ending import CheckedEnding, claims_success
-from treadle.wire.oneshot.records import command_of
+from treadle.wire.oneshot.connection import command_of
 
 T = TypeVar("T")
 

@@ -32,8 +32,7 @@ from treadle.io.sandbox.start import start
 from treadle.io.tasks import end_tasks
 from treadle.policy.environment import reduced
 from treadle.session import Confinement, Limits, SessionSpec, Start
-from treadle.sessions.served import run_turn
-from treadle.sessions.totals import TurnTotals
+from treadle.sessions.totals import TurnTotals, run_turn
 from treadle.workspace import checkouts, uncommitted
 from treadle.workspace.user_repository import first_commit
 

@@ -20,8 +20,8 @@ from treadle.events import Asked
 from treadle.io.tasks import end_tasks, start_held
 from treadle.session import Agent, AgentInfo, Answer, Prompt, Session, SessionSpec, Start
 from treadle.sessions.abilities import can
-from treadle.sessions.served import ServedTurn
 from treadle.sessions.session import new_id
+from treadle.sessions.totals import ServedTurn
 from treadle.wire.a2a import messages
 from treadle.wire.a2a.messages import (
     CONTENT_TYPE_NOT_SUPPORTED,

@@ -40,8 +40,7 @@ from treadle.session import (
     Start,
 )
 from treadle.sessions.abilities import can
-from treadle.sessions.served import ServedTurn
-from treadle.sessions.totals import Totals
+from treadle.sessions.totals import ServedTurn, Totals
 from treadle.settings import config
 from treadle.wire.acp.connection import (
     PROTOCOL_VERSION,

@@ -42,7 +42,7 @@ from treadle.session import (
     StoredSession,
 )
 from treadle.sessions.abilities import can
-from treadle.sessions.served import ServedTurn
+from treadle.sessions.totals import ServedTurn
 from treadle.settings import config
 from treadle.wire.acp.tools import unified
 from treadle.wire.codex import translation

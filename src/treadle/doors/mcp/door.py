@@ -37,9 +37,8 @@ from treadle.io.streams import Stream
 from treadle.io.tasks import end_tasks
 from treadle.policy.rules import is_under, stricter
 from treadle.session import Agent, Answer, Prompt, Session, SessionSpec, Start, parse_mode
-from treadle.sessions.served import ServedTurn
 from treadle.sessions.session import new_id
-from treadle.sessions.totals import TurnSummary
+from treadle.sessions.totals import ServedTurn, TurnSummary
 from treadle.wire.common.jsonrpc import INVALID_PARAMS, Fault
 from treadle.wire.common.rpc import RpcCall, RpcMessage, RpcNotice
 from treadle.wire.common.schema import NON_EMPTY, TEXT, Schema, faults, one_of, record

@@ -18,7 +18,7 @@ from treadle.doors.oneshot.run import OneShot
 from treadle.errors import Unsupported
 from treadle.session import Session
 from treadle.settings.claude import EVENTS, NOT_CALLED, TIMEOUT
-from treadle.wire.oneshot.records import hook_response, hook_started, new_uuid
+from treadle.wire.oneshot.connection import hook_response, hook_started, new_uuid
 
 Request = Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]
 """Sends a control request to the host and returns the response; raises when the host answers with an error."""

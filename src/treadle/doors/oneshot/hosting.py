@@ -35,10 +35,10 @@ from treadle.events import (
 from treadle.io.files import opened, read_if_there, read_lines, text_if_there
 from treadle.io.link import Link
 from treadle.session import Instructions, Mode, OwnTool, Session, SessionSpec, Subagent, TurnId
-from treadle.wire.oneshot import records as wire
+from treadle.wire.oneshot import connection as wire
 from treadle.wire.oneshot.arguments import USED, subagent, to_theirs
+from treadle.wire.oneshot.connection import LineIds, Record, compact_boundary, compacted, requesting
 from treadle.wire.oneshot.content import tool_use_result
-from treadle.wire.oneshot.records import LineIds, Record, compact_boundary, compacted, requesting
 
 if TYPE_CHECKING:
     from treadle.agent.hooks import HookStep

@@ -50,10 +50,10 @@ from treadle.wire.common.images import decoded
 from treadle.wire.common.jsonrpc import INVALID_REQUEST, Fault
 from treadle.wire.mcp.connection import server_prefix, tool_name
 from treadle.wire.oneshot import arguments
-from treadle.wire.oneshot import records as wire
+from treadle.wire.oneshot import connection as wire
 from treadle.wire.oneshot.arguments import THEIRS
+from treadle.wire.oneshot.connection import mode_changed, task_lines
 from treadle.wire.oneshot.content import prompt_of
-from treadle.wire.oneshot.records import mode_changed, task_lines
 from treadle.workspace import uncommitted
 
 # The control requests of Claude Code's SDKs, each answered from the session; what cannot be done is refused.

@@ -35,14 +35,12 @@ from treadle.io.streams import Printing
 from treadle.io.tasks import end_tasks, start_held
 from treadle.session import NOT_SEALED, CommandResult, Prompt, Session
 from treadle.sessions.abilities import can
-from treadle.sessions.served import ServedTurn
 from treadle.sessions.session import error_info
-from treadle.sessions.totals import Totals, TurnSummary, TurnTotals
+from treadle.sessions.totals import ServedTurn, Totals, TurnSummary, TurnTotals
 from treadle.wire.common.connection import json_line
-from treadle.wire.oneshot import records as wire
+from treadle.wire.oneshot import connection as wire
 from treadle.wire.oneshot.arguments import USED
-from treadle.wire.oneshot.connection import READY, Connection
-from treadle.wire.oneshot.records import OutputFormat, Record, RunResult
+from treadle.wire.oneshot.connection import READY, Connection, OutputFormat, Record, RunResult
 
 if TYPE_CHECKING:
     from treadle.verification.ending import CheckedEnding

@@ -38,9 +38,8 @@ from treadle.session import (
     Start,
     Toolset,
 )
-from treadle.sessions.served import ServedTurn
 from treadle.sessions.session import error_info
-from treadle.sessions.totals import TurnSummary
+from treadle.sessions.totals import ServedTurn, TurnSummary
 from treadle.settings.config import load
 from treadle.wire.common.jsonrpc import Fault
 from treadle.wire.worker.connection import NOT_INITIALIZED, BadLine, Connection, encode, protocol_error

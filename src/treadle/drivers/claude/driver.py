@@ -58,7 +58,7 @@ from treadle.sessions.session import Turn
 from treadle.wire.claude import connection
 from treadle.wire.claude import connection as reading
 from treadle.wire.claude.connection import Connection, past, title
-from treadle.wire.oneshot.records import image_block
+from treadle.wire.oneshot.connection import image_block
 
 # The sessions that Claude Code keeps, found and read in its own files: no message of its asks for them. Blocks.
 

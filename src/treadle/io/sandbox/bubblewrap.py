@@ -15,7 +15,7 @@ from treadle.errors import LocalError
 from treadle.io.paths import state_dir
 from treadle.io.process.programs import find_outside
 from treadle.io.sandbox import parted, places
-from treadle.io.sandbox.home import Home
+from treadle.io.sandbox.places import Home
 
 # One network for the commands of a session that have none of the machine's: they reach each other's ports.
 #

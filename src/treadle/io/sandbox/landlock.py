@@ -15,7 +15,7 @@ import sys
 
 from treadle.io.paths import state_dir
 from treadle.io.sandbox import places, seccomp
-from treadle.io.sandbox.home import OWN, Home, found, on_path
+from treadle.io.sandbox.places import OWN, Home, at_home, on_path
 from treadle.light import TYPE_CHECKING, NoReturn
 from treadle.policy.environment import PACKAGES
 
@@ -84,7 +84,7 @@ def command(confinement: Confinement) -> list[str]:
     real = [os.path.realpath(place) for place in ours if os.path.exists(place)]
     keep = [places.CAP_DAC_OVERRIDE] if places.needs_override(write) else []
     home = Home(None, confinement.readable, write)
-    shown = [*home.programs, *on_path(), *found(PACKAGES), *confinement.read_only, *places.running(), *write, *real]
+    shown = [*home.programs, *on_path(), *at_home(PACKAGES), *confinement.read_only, *places.running(), *write, *real]
     shown += [*filter(None, (confinement.home,)), *_beside("/", home.emptied)]
     readable = [os.path.realpath(place) for place in shown if os.path.exists(place)]
     plan = {"readable": [*dict.fromkeys(readable)], "writable": [*dict.fromkeys((*granted, *real))], "keep": keep}

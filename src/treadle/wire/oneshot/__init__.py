@@ -5,8 +5,7 @@ tasks report as stream events too). A script that sends prompts on stdin gets on
 `control_request` and `control_response` go both ways. Field names follow Claude Code ("Claude Code Field Name
 Compatibility"), and so does the input, which the specification leaves open; exit codes are up to the door.
 
-    records     what is written, made from events
-    connection  what may be said when
+    connection  what is written, made from events, and what may be said when
 
 The reference is docs/reference/one-shot.md.
 """

@@ -96,7 +96,7 @@ async def test_while_the_old_runner_may_wake_the_session_goes_on_elsewhere_from_
     assert os.path.isdir(os.path.join(runs.directory(order.id, 1), "work"))
 
 
-@pytest.mark.slow
+@pytest.mark.long
 async def test_an_agent_that_lost_its_session_starts_over_with_the_files_and_a_brief(
     bus: Bus,
     start_node: Start,
@@ -120,6 +120,7 @@ async def test_an_agent_that_lost_its_session_starts_over_with_the_files_and_a_b
     assert ended.result["changed"] == ["c.txt", "half.txt"]
 
 
+@pytest.mark.slow
 async def test_work_that_is_sent_back_goes_on_in_the_session_that_did_it(
     bus: Bus,
     start_node: Start,

@@ -16,6 +16,7 @@ from treadle.fleet.run import runs
 from treadle.fleet.run.terminals import command
 
 
+@pytest.mark.slow
 async def test_an_agent_in_a_terminal_is_typed_into_from_elsewhere_and_ends_with_its_program(
     bus: Bus,
     start_node: Start,
@@ -43,6 +44,7 @@ async def test_an_agent_in_a_terminal_is_typed_into_from_elsewhere_and_ends_with
     assert ended.result["exit_code"] == 0 and ended.result["verified"] is True
 
 
+@pytest.mark.slow
 async def test_an_order_in_a_terminal_is_cancelled_with_all_it_has_started(
     bus: Bus,
     start_node: Start,
