@@ -121,6 +121,8 @@ class DrivenSession(BaseSession):
         self._before: set[tuple[int, int]] = set()
         self._bad_lines = 0
         self._withheld: Withheld | None = None
+        self.limited_until: float | None = None
+        """When its account can be used again, as the agent reports it apart from the error."""
         self.heard_at = time.monotonic()
         self._reader = asyncio.create_task(self._listen(), name=f"what {card.name} says")
         self._gateway = peer.wired.gateway if isinstance(peer.wired, Wired) else None
@@ -334,6 +336,9 @@ class DrivenSession(BaseSession):
             self._work.over.set_result(ended)
 
     def _advised(self, error: ErrorInfo) -> ErrorInfo:
+        if error.code == "rate_limited" and error.retry_after_ms is None and self.limited_until is not None:
+            wait = max(0, round((self.limited_until - time.time()) * 1000))
+            error = msgspec.structs.replace(error, retry_after_ms=wait)
         if self._withheld is None:
             return error
         advice = self._withheld.hint(error.message, signing_in=error.code == AuthFailed.code)

@@ -1,6 +1,7 @@
 """What only Claude Code does, from recordings of the real program (tests/live/test_claude.py makes them)."""
 
 import asyncio
+import time
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from tests.waiting import until
 from treadle.drivers.card import cards
 from treadle.drivers.claude.driver import ClaudeSession
 from treadle.errors import ConfigError
-from treadle.events import Asked, TaskChanged, TextDelta, ToolStarted, TurnEnded, TurnStarted, Usage, Warned
+from treadle.events import Asked, Failed, TaskChanged, TextDelta, ToolStarted, TurnEnded, TurnStarted, Usage, Warned
 from treadle.session import (
     Answer,
     Change,
@@ -246,6 +247,23 @@ async def test_what_its_records_mean(tmp_path: Path) -> None:
     assert played.ends[0].iterations == 1 and played.ends[0].text == "The end."
     prompt = told[1]
     assert prompt["message"] == {"role": "user", "content": "go"} and "client_composed" not in prompt
+
+
+async def test_a_usage_limit_says_how_long_it_lasts(tmp_path: Path) -> None:
+    until = int(time.time()) + 3 * 86400
+    warned, limited = {"status": "allowed_warning", "resetsAt": 1}, {"status": "rejected", "resetsAt": until}
+    played, _, _ = await talked(
+        CLAUDE,
+        tmp_path,
+        SessionSpec(cwd=str(tmp_path)),
+        TALK,
+        *is_told(1, "initialize", GREETED),
+        *BEGUN,
+        *[says("rate_limit_event", rate_limit_info=info) for info in (limited, warned)],
+        ended(is_error=True, api_error_status=429, result="You've hit your limit"),
+    )
+    (told,) = played.of(Failed)
+    assert told.error.code == "rate_limited" and abs(told.error.retry_after_ms / 1000 + time.time() - until) < 600
 
 
 async def test_it_is_told_what_the_session_is_to_be_and_what_changes(tmp_path: Path) -> None:

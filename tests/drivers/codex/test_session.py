@@ -1,6 +1,7 @@
 """What the app server says out of step."""
 
 import os
+import time
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from tests.waiting import until
 from treadle.drivers.card import Launch, cards
 from treadle.drivers.codex.driver import CodexAgent, CodexSession
 from treadle.errors import NotFound, PeerExited, RemoteProtocolError, Unsupported
-from treadle.events import Asked, Message, TurnStarted, Usage, Warned
+from treadle.events import Asked, Failed, Message, TurnStarted, Usage, Warned
 from treadle.session import Answer, Change, Instructions, Prompt, Reasoning, Rules, SessionSpec, Start, Toolset
 
 CODEX = cards()["codex"]
@@ -266,6 +267,21 @@ async def test_how_it_is_opened_says_what_the_session_is_to_be(tmp_path: Path) -
     assert played.session.info.models == ("m0",)
     assert any("without asking" in line and "not_enforced" in line for line in events)
     assert played.ends[0].error is not None and played.ends[0].error.code == "auth_failed"
+
+
+async def test_a_usage_limit_says_how_long_it_lasts(tmp_path: Path) -> None:
+    until = int(time.time()) + 3 * 86400
+    windows = {"primary": {"usedPercent": 100, "resetsAt": until}, "secondary": {"usedPercent": 9, "resetsAt": 1}}
+    limits = {**windows, "credits": None, "planType": "plus"}
+    failed = {"status": "failed", "error": {"message": "no more", "codexErrorInfo": "usageLimitExceeded"}}
+    talk = [(SAYS, {"method": "account/rateLimits/updated", "params": {"rateLimits": limits}})]
+    talk += [note("error", error=failed["error"]), note("turn/completed", turn={"id": "u", **failed})]
+    spec = SessionSpec(cwd=str(tmp_path))
+    played, _, _ = await talked(CODEX, tmp_path, spec, WHOLE, *opening("thread/start"), *BEGIN, *talk)
+    (told,) = played.of(Failed)
+    for error in (told.error, played.ends[0].error):
+        assert error is not None and error.code == "rate_limited"
+        assert abs(error.retry_after_ms / 1000 + time.time() - until) < 600
 
 
 @pytest.mark.parametrize(("resume", "fork"), [("old", False), ("old", True), ("", False)])

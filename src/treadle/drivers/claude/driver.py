@@ -292,9 +292,12 @@ class ClaudeSession(GatedSession):
                 self._later(record)
 
     def _later(self, record: dict[str, Any]) -> None:
-        """Handle records without a type of ours; one of them says what happened to a prompt that we sent."""
-        if record.get("type") == "command_lifecycle" and record.get("state") in ("started", "completed"):
-            self._taken_up(str(record.get("command_uuid")))
+        """Handle records without a type of ours: what happened to a prompt that we sent, and how long a limit lasts."""
+        match record:
+            case {"type": "command_lifecycle", "state": "started" | "completed"}:
+                self._taken_up(str(record.get("command_uuid")))
+            case {"type": "rate_limit_event", "rate_limit_info": {"status": "rejected", "resetsAt": int(until)}}:
+                self.limited_until = until
 
     def _taken_up(self, id: str) -> None:
         self._steering.discard(id)

@@ -288,6 +288,8 @@ class CodexSession(DrivenSession):
                 self._turn_id = params["turn"]["id"]
             case "turn/completed":
                 self._ended(turn if isinstance(turn := params.get("turn"), dict) else {})
+            case "account/rateLimits/updated":
+                self.limited_until = reading.reset_of(params.get("rateLimits"))
             case "error":
                 self._failing(params)
             case "warning":

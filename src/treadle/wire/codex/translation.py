@@ -186,6 +186,13 @@ def error_info(error: Any) -> ErrorInfo:
     return ErrorInfo(code=code, message=message, retryable=retryable, details={"kind": word, "status": status})
 
 
+def reset_of(limits: Any) -> float | None:
+    """When the account's spent windows begin again, in seconds since 1970; None while none is spent."""
+    windows = limits.values() if isinstance(limits, dict) else ()
+    spent = [each for each in windows if isinstance(each, dict) and (each.get("usedPercent") or 0) >= 100]
+    return max((at for each in spent if isinstance(at := each.get("resetsAt"), int)), default=None)
+
+
 # What Codex gives when it is asked: the turns that a thread had before, its threads, its models. Pure.
 
 
