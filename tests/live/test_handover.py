@@ -1,22 +1,30 @@
 """A task goes from one real program to another: the first is ended, and the second finishes what that began."""
 
+import json
+import os
+import time
 from pathlib import Path
 
 import msgspec
 import pytest
 
-from tests.drivers.programs import PROGRAMS
+from tests.drivers.programs import PROGRAMS, environment
 from tests.drivers.scenarios import Scenario, Tools, go_through
+from tests.e2e.test_usage_limit import DAYS, typed
+from tests.fleet.conftest import nothing_left as nothing_left
+from tests.fleet.conftest import repository as repository
+from tests.fleet.repositories import git
 from tests.live.agents import agent
 from tests.live.test_matrix import OURS
-from treadle.agent.providers.script import CallLine, Script, ScriptedReply
+from tests.waiting import until
+from treadle.agent.providers.script import CallLine, Script, ScriptedReply, UsageLine
 from treadle.agents import find_agent, wrapped
 from treadle.io.process import table
 from treadle.redact import Redactor
 from treadle.session import Agent, SessionSpec, Start
 from treadle.sessions.handover import Gathering
 from treadle.sessions.tokens import estimate
-from treadle.testing.server import ModelServer
+from treadle.testing.server import ModelServer, parse
 
 NAMES = ["native", *PROGRAMS]
 PAIRS = [(before, NAMES[(at + step) % len(NAMES)]) for step in (1, 2) for at, before in enumerate(NAMES)]
@@ -154,3 +162,48 @@ def texts(tree: object) -> list[str]:
         return [tree]
     inner = tree.values() if isinstance(tree, dict) else tree if isinstance(tree, list | tuple) else ()
     return [text for each in inner for text in texts(each)]
+
+
+def one_command(name: str, command: str, tokens: int) -> Script:
+    called = (call(tools(name).shell(command), 1),)
+    title = ScriptedReply(system="title generator", text="A title", times="always")
+    begins = ScriptedReply(when="port it", text="I port it.", call=called, usage=UsageLine(input=tokens, output=1))
+    return Script(reply=(title, begins, ScriptedReply(text="All is done.", times="always")))
+
+
+@pytest.mark.parametrize(("before", "after"), [("claude", "codex"), ("codex", "claude")])
+async def test_at_a_limit_of_days_the_order_lands_with_the_other_vendor(
+    before: str, after: str, nothing_left: None, repository: Path, tmp_path: Path
+) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    limited = ModelServer(
+        one_command(before, "echo begun >> log.txt", 100),
+        faults=[parse("ok"), *[parse(f"429:{DAYS}")] * 100],
+        batch=False,
+    )
+    async with limited, ModelServer(one_command(after, "echo ended >> log.txt", 50), batch=False) as other:
+        envs = [environment(before, home, limited.url), environment(after, home, other.url)]
+        path = os.pathsep.join(env["PATH"] for env in envs)
+        env = {**os.environ, **envs[0], **envs[1], "PATH": path, "TREADLE_HOME": os.environ["TREADLE_HOME"]}
+
+        async def fleet(*arguments: str) -> str:
+            return await typed("fleet", *arguments, cwd=repository, env=env)
+
+        await fleet("up", "--slots", "1")
+        given = ("port it", "--agent", before, "--mode", "full-auto", "--fallback", after, "--land", "main")
+        order = (await fleet("submit", *given, "--verify", "test -s log.txt")).split()[0]
+        began = time.monotonic()
+        await fleet("wait", order)
+        print(f"{before} -> {after}: {time.monotonic() - began:.0f} s")
+        await until(lambda: "log.txt" in git(repository, "ls-tree", "--name-only", "main"))
+        assert git(repository, "show", "main:log.txt") == "begun\nended", "nothing was done twice"
+        shown = json.loads(await fleet("show", order, "--json"))["order"]
+        assert [(each["agent"], each["used"]["input_tokens"] >= 50) for each in shown["attempts"]] == [
+            (before, True),
+            (after, True),
+        ]
+        assert shown["handed"][0]["reason"] == "usage_limit" and shown["used"]["input_tokens"] >= 150
+        receipts = await typed("receipt", "list", cwd=repository, env=env)
+        assert [each["run"] in receipts for each in shown["attempts"]] == [True, True]
+        await fleet("down")
