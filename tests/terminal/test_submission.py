@@ -71,6 +71,9 @@ ASKED, ANSWERED, EMPTY = "❯ run the tests", "● Done.", (EDGE, "❯ ", EDGE)
         (EMPTY, {"text": b"/clear", "quiet": COMMAND_TAKEN}, ENDED),
         (EMPTY, {"text": b"/clear", "quiet": COMMAND_TAKEN - 1}, ""),
         ((EDGE, "❯ other", EDGE), {"text": b"/clear", "quiet": COMMAND_TAKEN}, ""),
+        (EMPTY, {"text": b"/model x/y", "quiet": COMMAND_TAKEN}, ENDED),
+        (EMPTY, {"text": b"/srv/work is full", "quiet": COMMAND_TAKEN}, ""),
+        (("❯ /srv/work is full", ANSWERED, *EMPTY), {"text": b"/srv/work is full"}, ENDED),
         ((ASKED, ANSWERED, *EMPTY), {"text": b""}, ""),
     ],
 )

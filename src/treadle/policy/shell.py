@@ -8,7 +8,6 @@ cannot follow something (a command whose name is a variable, a shell that reads 
 
 from __future__ import annotations
 
-import getopt
 import posixpath
 import re
 from collections.abc import Iterator, Sequence
@@ -75,10 +74,19 @@ class Lost(Exception):
 
 @cache
 def _parser() -> Parser:
-    import tree_sitter_bash
+    from importlib.machinery import PathFinder
+    from importlib.util import module_from_spec
+
     from tree_sitter import Language, Parser
 
-    return Parser(Language(tree_sitter_bash.language()))
+    # The package itself imports importlib.resources, which costs a hook more than the grammar does.
+    package = PathFinder.find_spec("tree_sitter_bash")
+    assert package
+    grammar = PathFinder.find_spec("_binding", package.submodule_search_locations)
+    assert grammar and grammar.loader
+    binding = module_from_spec(grammar)
+    grammar.loader.exec_module(binding)
+    return Parser(Language(binding.language()))
 
 
 _BRACES = re.compile(r"\{[^{}]*(,|\.\.)[^{}]*\}")
@@ -765,6 +773,8 @@ class _Reader:
 
     def inner_command(self, name: str, words: list[Word], assignments: list[str], wrapped: int) -> bool:
         """Read the command that a wrapper runs. Returns whether there is one."""
+        import getopt  # loads gettext, and few commands have a wrapper
+
         short, long, operands = programs.WRAPPERS[name]
         try:
             rest = getopt.getopt([word.text for word in words], short, long)[1]

@@ -398,8 +398,10 @@ WHOLE = 200
 """A text of at most so many bytes is compared as a whole with what the box shows."""
 PASTED = re.compile(r"\[pasted [^\]\n]*\]", re.IGNORECASE)
 """What a box may show in place of several lines, however short they are."""
-COMMANDS = "/!#@& "
-"""What a text may begin with that a box shows as a mode of its own."""
+COMMANDS = "!#& "
+"""What a text may begin with that a box shows as a mode of its own, and not as a part of the text."""
+COMMAND = re.compile(rb"!|/[^\s/]*(\s|\Z)")
+"""A text that is an agent's command and not a prompt. One that begins with a path is a prompt."""
 MARKS = "❯>›!*#&"
 EDGES = " │┃|\xa0"
 NO_TEXT = re.compile(r"[\s─╌━▄▀╭╮╰╯╹┃│]*")
@@ -493,7 +495,7 @@ class Submission:
         self.at = now
         self.data = data
         self.words = first_words(data)
-        self.is_command = data[:1] in (b"/", b"!")
+        self.is_command = bool(COMMAND.match(data))
         self.turn = turn
         self.limit = limit
         self.output = output  # bytes that the program had written by then
