@@ -95,6 +95,8 @@ async def test_what_is_said_during_a_turn_is_handed_over_and_what_the_next_agent
             return second
 
         talk.hand = hand
+        talk.enter("/agent nosuch")
+        await until(lambda: "there is no agent 'nosuch' (the agents are native, " in view.text)
         talk.enter("first")
         await until(lambda: session._current is not None)
         talk.enter("never YAML")

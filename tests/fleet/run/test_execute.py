@@ -25,7 +25,7 @@ from treadle.fleet.run.execute import Claimed, Execution
 from treadle.session import Answer, SessionSpec
 from treadle.wire.fleet.messages import RunBeatAnswer
 from treadle.wire.fleet.orders import OrderLimits, Spec
-from treadle.wire.fleet.records import Order
+from treadle.wire.fleet.records import AgentChange, Order
 
 
 async def test_work_that_is_not_verified_is_not_done(
@@ -165,9 +165,13 @@ async def test_what_this_node_lacks_goes_to_another_and_what_is_wrong_with_the_o
         ("a", {"agent": "native", "root": "/nowhere"}, "not_here", ""),
         ("b", {"agent": "nobody-here"}, "failed", "config_error"),
         ("c", {"agent": "null", "verify": "true", "root": "/nowhere"}, "not_here", ""),
+        ("handed", {"agent": "nobody-here"}, "not_here", "config_error"),
     ):
         (tmp_path / name).mkdir()
         one = executed(bus, tmp_path / name, **fields)
+        if name == "handed":
+            change = AgentChange(at=0.0, before="native", to="nobody-here", reason="person")
+            one.attempt.order = replace(one.attempt.order, handed=(change,))
         ended = await asyncio.wait_for(one.run(), 60)
         assert ended.outcome == outcome and ended.why, (name, ended)
         assert ended.reason in (reason, "not_found"), (name, ended)

@@ -37,6 +37,8 @@ def test_who_turned_an_order_down_and_whether_it_is_parked_or_over_is_seen_in_it
     order = Order(id="a", state="asking", changed=0.0, attempts=attempts)
     assert order.turned_down == {"n3": "not_here"} and order.parked and not order.ended
     assert not Order(id="a", state="asking", changed=0.0, node="n").parked
+    again = (*attempts, Attempt(number=6, node="n3", placed=0.0, agent="other"))
+    assert Order(id="a", state="queued", changed=0.0, agent="one", attempts=again).turned_down == {}, "it may be back"
     assert Order(id="a", state="skipped", changed=0.0).ended
 
 

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, Protocol, TextIO, TypeVar
 from msgspec.structs import replace
 
 from treadle.agent.providers.known import window
-from treadle.agents import declared
+from treadle.agents import agent_settings, declared, find_card
 from treadle.cli.chat.page import Page
 from treadle.cli.chat.question import Question
 from treadle.cli.render import brief, one_line, printable
@@ -236,9 +236,9 @@ async def _vim(talk: Talking, args: str) -> str:
 
 COMMANDS: dict[str, OwnCommand] = {
     "keys": OwnCommand("Show what the keys do; ? does the same.", keys),
-    "diff": OwnCommand("Show check uncommitted changes yet, with new files.", _diff),
+    "diff": OwnCommand("Show the uncommitted changes, with new files.", _diff),
     "init": OwnCommand("Have the agent write AGENTS.md for this repository.", _init),
-    "review": OwnCommand("Have the agent review check uncommitted changes yet.", _review),
+    "review": OwnCommand("Have the agent review the uncommitted changes.", _review),
     "verify": OwnCommand("Run the project's check on what was changed; F5 does the same.", _verify),
     "mcp": OwnCommand("List the MCP servers, and whether each is connected.", _mcp),
     "export": OwnCommand("Write the session to a file: FILE.md or .json.", _export),
@@ -684,6 +684,8 @@ class Talk:
             if result is not None and result.turn is not None:
                 return await self._follow(served)
         if result is None:
+            if name == "agent":
+                find_card(args.strip(), agent_settings())  # it says which agents there are
             raise NotFound(f"unknown command /{name}", hint="/help lists them")
         if result.ok:
             more = f"\n\n{help_text()}" if name == "help" and not args else ""

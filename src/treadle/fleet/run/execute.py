@@ -21,6 +21,7 @@ from treadle.coordination.ledger import Ledger, Symbols
 from treadle.coordination.planning import Planning
 from treadle.coordination.surfaces import Surface
 from treadle.errors import (
+    AuthFailed,
     BudgetExceeded,
     Cancelled,
     Denied,
@@ -654,17 +655,24 @@ class Execution:
         try:
             if self.spec.agent.partition(":")[0] == null.NAME:
                 return await run(self)
-            return await self._run()
+            return self._if_started(await self._run())
         except trees.NotHere as error:
             return Ended(outcome=NOT_HERE, why=str(error), used=self.used)
         except TreadleError as error:
             why, fault = of(None, error, None, ""), fault_of(None, error, None, "")
-            return Ended(outcome="failed", why=why, reason=error.code, fault=fault, used=self.used)
+            return self._if_started(Ended(outcome="failed", why=why, reason=error.code, fault=fault, used=self.used))
         finally:
             timer.cancel()
             self.questions.close()
             self.messages.close()
             self.checkpoints.close()
+
+    def _if_started(self, ended: Ended) -> Ended:
+        """Where the agent to which the order was handed cannot work, the next one can, or who had it before."""
+        works = self._began and (ended.reason != AuthFailed.code or self.used.tokens)
+        if works or ended.outcome != "failed" or self.attempt.stopped or not self.attempt.order.handed:
+            return ended
+        return replace(ended, outcome=NOT_HERE)
 
     async def _time_out(self) -> None:
         """End the run at its time limit, which may change meanwhile."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from itertools import takewhile
 from typing import Any, Literal
 
 import msgspec
@@ -154,8 +155,8 @@ class Order(OrderHead, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def own_attempts(self) -> tuple[Attempt, ...]:
-        """Those of the agent that has it now."""
-        return tuple(each for each in self.attempts if each.agent in ("", self.agent))
+        """Those of the agent that has it now, since it has it."""
+        return tuple(takewhile(lambda each: each.agent in ("", self.agent), self.attempts[::-1]))[::-1]
 
     @property
     def turned_down(self) -> dict[str, str]:

@@ -73,7 +73,7 @@ REASONS: Mapping[ChangeReason, str] = {
     "usage_limit": "its account is at a limit that lasts longer than the order waits",
     "same_failure": "it failed twice for the same reason",
     "budget": "the budget of this agent is spent",
-    "program": "no machine has it",
+    "program": "no machine can start it",
     "person": "a person wants it so",
 }
 """Why another agent goes on with an order."""
