@@ -133,6 +133,7 @@ def test_another_agent_goes_on_in_the_files_of_the_first_with_its_own_model(sour
     done = treadle(*run, "other", "--no-sandbox", "--apply", cwd=source)
     assert done.returncode == 0, done.stderr
     assert (source / "half.txt").read_text() + (source / "rest.txt").read_text() == "halfrest"
+    assert "\n  task: x\n" in done.stdout and "  before: native failed: " in done.stdout and "400" in done.stdout
     assert "there is no backend 'nobody'" in treadle(*run, "nobody", cwd=source).stderr
 
 

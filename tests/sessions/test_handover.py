@@ -150,6 +150,11 @@ def test_what_happened_is_told_in_its_section(name: str) -> None:
     assert f"## {SECTIONS[section][0]}\n- {fact}".replace("\n", "\n  ").replace("\n  -", "\n-") in made.prompt()
 
 
+def test_that_it_was_stopped_is_no_failed_try() -> None:
+    stopped = events.TurnEnded(outcome="interrupted", error=events.ErrorInfo(code="cancelled", message="enough"))
+    assert gathered([stopped], "native", NOBODY) == Handover(agent="native")
+
+
 def test_files_are_named_from_where_the_agent_worked() -> None:
     happened = *tool("1", "w", "", kind="write", paths=("/w/a/b",)), events.FileChanged(path="a/b", change="added")
     made = gathered([*happened, *tool("2", "r", "", kind="read", paths=("/w/c", "/etc/d"))], "", NOBODY, "/w")

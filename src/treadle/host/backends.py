@@ -36,7 +36,8 @@ from treadle.wire.sidecar.connection import (
     unmet,
 )
 from treadle.wire.sidecar.events import SidecarIncoming, contract_code
-from treadle.wire.sidecar.receipts import BackendIdentity, Manifest, Receipt, timestamp
+from treadle.wire.sidecar.receipts import BackendIdentity, ErrorMet, Manifest, Receipt
+from treadle.wire.sidecar.repair import NOWHEN
 
 FILE = "backplane.toml"
 PROBES_AT_ONCE = 4
@@ -284,12 +285,12 @@ class Attempts:
 
     def _left_by(self, run: HostRun) -> Begun | None:
         """What there is to go on from: the files, and what was said and done."""
-        incoming, seen = SidecarIncoming(access_of), run.observed.trace.events(timestamp(time.time()))
+        incoming, seen = SidecarIncoming(access_of), run.observed.trace.events(NOWHEN)
         for event in [made for one in seen for made in incoming.translate(one)]:
             self._gathering.look(event)
         if run.left is None:
             return None
-        why = str(run.observed.failure or "it did not finish the task")
+        why = _why(run) or "it did not finish the task"
         return Begun(run.left, self._gathering.handover(run.job.backend.name).prompt(why=why))
 
     async def _try(self, job: Job) -> Receipt:
@@ -300,16 +301,11 @@ class Attempts:
             failure = self.run.observed.failure
             if attempt == self._retries or receipt.outcome != "failed" or not _may_pass(failure):
                 break
-            await self._pause(min(FIRST_PAUSE * 2**attempt, LONGEST_PAUSE), failure)
+            self._pausing = asyncio.create_task(asyncio.sleep(min(FIRST_PAUSE * 2**attempt, LONGEST_PAUSE)))
+            await asyncio.wait([self._pausing])
             if self._stopped is not None:
                 break
         return receipt
-
-    async def _pause(self, seconds: float, failure: TreadleError | None) -> None:
-        if failure is not None and failure.retry_after_ms is not None:
-            seconds = max(seconds, failure.retry_after_ms / 1000)
-        self._pausing = asyncio.create_task(asyncio.sleep(seconds))
-        await asyncio.wait([self._pausing])
 
     async def stop(self, why: TreadleError) -> None:
         """End the current attempt and begin no other."""
@@ -336,6 +332,14 @@ def _may_pass(failure: TreadleError | None) -> bool:
     return failure.retryable or contract_code(failure.code, failure.details) in PASSING
 
 
+def _why(run: HostRun) -> str | None:
+    """Why it failed: what stopped it, else the last error that the agent met."""
+    if run.observed.failure is not None:
+        return str(run.observed.failure)
+    met = [event for event in run.observed.trace.events(NOWHEN) if isinstance(event, ErrorMet)]
+    return met[-1].message if met else None
+
+
 def _summary(run: HostRun, receipt: Receipt) -> dict[str, Any]:
     failure, place = run.observed.failure, run.observed.workspace
     return {
@@ -344,6 +348,6 @@ def _summary(run: HostRun, receipt: Receipt) -> dict[str, Any]:
         "agent": run.job.backend.name,
         "outcome": receipt.outcome,
         "code": failure.code if failure else None,
-        "message": str(failure) if failure else None,
+        "message": _why(run),
         "duration_ms": receipt.meta.duration_ms,
     }

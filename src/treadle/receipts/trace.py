@@ -22,6 +22,7 @@ from treadle import __version__
 from treadle.errors import LocalError, PeerExited, TreadleError
 from treadle.receipts.artifacts import Collected
 from treadle.redact import Redactor
+from treadle.sessions.handover import own_words
 from treadle.verification.ending import CheckedEnding
 from treadle.verification.evidence import CheckEvidence
 from treadle.wire.common.jsontext import repaired
@@ -577,7 +578,7 @@ class Observed:
         """What was ordered, so that two receipts can be compared by it."""
         order = self.order
         return {
-            "task": order.task,
+            "task": own_words(order.task) or order.task,
             "lane": order.lane,
             "model": order.config.model,
             "agent": self.backend,

@@ -20,6 +20,7 @@ from typing import Any
 import msgspec
 
 from treadle import events
+from treadle.errors import Cancelled
 from treadle.redact import Redactor
 from treadle.sessions.tokens import estimate
 from treadle.wire.common.records import Record
@@ -241,7 +242,7 @@ class Gathering:
                 self._add("decisions", event.summary)
             case events.TaskChanged(task=events.Task() as task):
                 self._task(task)
-            case events.TurnEnded(error=events.ErrorInfo() as error):
+            case events.TurnEnded(error=events.ErrorInfo() as error) if error.code != Cancelled.code:
                 self._add("failed", f"its turn ended: {error.message}")
 
     def _add(self, section: str, fact: str, most: int = FACT_MAX) -> None:
