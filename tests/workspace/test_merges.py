@@ -7,10 +7,10 @@ import pytest
 
 from tests.fleet.repositories import git
 from treadle.workspace import branch_merges, checkouts
-from treadle.workspace.branch_merges import write_submodules
 from treadle.workspace.changes import TreeEntry
 from treadle.workspace.directories import write_files
 from treadle.workspace.store import Store, lending
+from treadle.workspace.submodules import write_submodules
 from treadle.workspace.user_repository import UserRepository
 
 

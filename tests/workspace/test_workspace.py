@@ -176,7 +176,22 @@ def test_a_worktree_with_submodules_can_be_released_and_discarded(tmp_path: Path
     git("commit", "-qm", "with a library", cwd=repository.top)
     workspace = open_in(tmp_path, Path(repository.top), "worktree")
     git(*local, "update", "--init", cwd=workspace.root)
-    assert workspace.release() == workspace.root, "its files were not there before"
+    assert not workspace.holds_work(), "all of it is in the library"
+    git(
+        "-C",
+        "lib",
+        "-c",
+        "user.name=T",
+        "-c",
+        "user.email=t@e",
+        "commit",
+        "--allow-empty",
+        "-qm",
+        "x",
+        cwd=workspace.root,
+    )
+    workspace.difference()
+    assert workspace.release(applied=True) == workspace.root
     workspace.discard()
     assert branches(repository) == {"main"} and not (tmp_path / "run").exists()
 

@@ -803,6 +803,7 @@ class HostRun:
         observed = self.observed
         plan = None
         try:
+            agent = await self._commits(workspace)
             await self._compare(workspace)
             if self.job.check is not None and observed.final is not None:
                 observed.check = await self._asked_check(self.job.check, workspace)
@@ -812,7 +813,7 @@ class HostRun:
                 plan = await asyncio.to_thread(partial(workspace.plan, anyway=self.job.anyway))
                 observed.merged = plan.merged if plan is not None else workspace.apply()
             if workspace.place.mode == "worktree" and observed.outcome() != "failed":
-                observed.commit = await self._publish(workspace)
+                observed.commit = await self._publish(workspace, agent)
         except Exception as error:  # whatever a run leaves behind: it began, so it has a receipt
             plan = None
             observed.notes.append(Deviation(where="workspace", problem=describe_error(error)))
@@ -823,13 +824,15 @@ class HostRun:
         wanted = partial(describe, keep=self.job.keep_workspace, apply=self.job.apply)
         return await asyncio.to_thread(wanted, workspace, self.observed, self._repository)
 
-    async def _publish(self, workspace: Workspace) -> str | None:
-        """Make the run's branch in the source's repository. Not for changes that are applied, if that is all."""
-        agent = None
+    async def _commits(self, workspace: Workspace) -> str | None:
         try:
-            agent = await commits_of(workspace, self._cage) if self._cage is not None else None
-        except TreadleError as error:
-            self.observed.notes.append(Deviation(where="commits", problem=str(error)))
+            return await commits_of(workspace, self._cage) if self._cage is not None else None
+        except Exception as error:  # what it committed is not needed to tell what it did
+            self.observed.notes.append(Deviation(where="commits", problem=describe_error(error)))
+            return None
+
+    async def _publish(self, workspace: Workspace, agent: str | None) -> str | None:
+        """Make the run's branch in the source's repository. Not for changes that are applied, if that is all."""
         merged = self.observed.merged
         if agent is None and merged is not None and not merged.conflicts:
             return None

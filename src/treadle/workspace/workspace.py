@@ -44,7 +44,8 @@ from treadle.workspace.directories import (
 from treadle.workspace.gate import AGREED, TreeGate, crossings, holds
 from treadle.workspace.git import is_git
 from treadle.workspace.merge import Merged, MergePlan, plan_back
-from treadle.workspace.store import Store, give, lending
+from treadle.workspace.store import GITLINK, Store, give, lending
+from treadle.workspace.submodules import as_links
 from treadle.workspace.user_repository import BASE, ID, UserRepository, forget, keep
 
 # What is written down about a workspace when it is made, so that it is found again after a crash.
@@ -162,6 +163,12 @@ class Workspace:
         self._refs: dict[str, str] | None = None
         self._taken: set[str] = set()
         """Commits of the run that are in the person's repository."""
+        self._agents: dict[str, TreeEntry] = {}
+        """The submodules of the run's own last commit."""
+        self._filled: dict[str, TreeEntry] = {}
+        """The files of submodules that are there."""
+        self._moved = False
+        """Whether one of them is at a commit that may be nowhere else."""
 
     @property
     def top(self) -> str:
@@ -185,6 +192,9 @@ class Workspace:
         seen = [one for one in news(self._look, look) if one.path.startswith(self.inside)]
         found = [replace(one, path=one.path.removeprefix(self.inside)) for one in seen]
         stated = _committed(self.store, self.place, look)
+        if self.place.mode != "worktree" and stated != look.tree:  # a submodule is at another commit
+            deltas = self.store.deltas(self.place.start_tree, stated, renames=False)
+            changes += tuple(one.change for one in deltas if one.new is not None and one.new.mode == GITLINK)
         self._difference = Difference(
             after=after,
             whole=stated if self.place.mode == "worktree" else look.tree,
@@ -201,7 +211,7 @@ class Workspace:
 
     def _take(self, base: Mapping[str, TreeEntry]) -> Look:
         def look() -> Look:
-            return take(
+            found = take(
                 self.store,
                 self.top,
                 base=base,
@@ -210,11 +220,26 @@ class Workspace:
                 watched=self._watched,
                 git_files=self.place.mode != "worktree",
             )
+            return self._with_links(found, base) if self.place.mode == "worktree" else found
 
         found = look()
         while self.place.mode != "pass_through" and make_readable(self.top, found.oddities):
             found = look()
         return found
+
+    def _with_links(self, look: Look, base: Mapping[str, TreeEntry]) -> Look:
+        """What is committed of it: submodules are one entry there, and their files are only for the check."""
+        files = {**as_links(self.store, base, look.files, self.top, os.path.join(self.top, ".git"))}
+        self._filled = {path: entry for path, entry in look.files.items() if path not in files}
+        self._moved = any(files[path] != base.get(path) for path in files.keys() - look.files.keys())
+        for path in self._agents.keys() & files.keys():  # where its files are not there, it is at what was committed
+            if files[path].mode == GITLINK and not any(name.startswith(f"{path}/") for name in self._filled):
+                files[path] = self._agents[path]
+        if files != look.files:
+            look.files, look.folders = files, {}
+            look.tree = self.store.put_files(files, look.folders)
+            look.seen = {path: metadata for path, metadata in look.seen.items() if path not in self._filled}
+        return look
 
     def _excludes(self) -> str:
         user = self.place.repository()
@@ -290,7 +315,10 @@ class Workspace:
         change, what it changed is not brought.
         """
         found, place = self._difference or self.difference(), self.place
-        write_files(self.store, self.store.files(tree or found.whole), directory)
+        files = self.store.files(tree or found.whole)
+        links = tuple(f"{path}/" for path, entry in files.items() if entry.mode == GITLINK)
+        files |= {path: entry for path, entry in self._filled.items() if path.startswith(links)}
+        write_files(self.store, files, directory)
         here = os.path.normpath(os.path.join(directory, self.inside or "."))
         os.makedirs(here, exist_ok=True)
         bring_files(place.source, here, self._brought(bring, found))
@@ -335,7 +363,10 @@ class Workspace:
 
     def take_commits(self, bundle: bytes) -> str:
         """Bring the commits of the run in, from a bundle that was made inside. Returns the last one."""
-        return self.store.take_bundle(bundle, "HEAD", "refs/agent")
+        commit = self.store.take_bundle(bundle, "HEAD", "refs/agent")
+        _, files = self.store.borrow_tree(commit)
+        self._agents = {path: entry for path, entry in files.items() if entry.mode == GITLINK}
+        return commit
 
     def publish(self, message: str, agent: str | None = None) -> str | None:
         """Make the branch in the person's repository: the result as a commit, on top of the run's own commit `agent`
@@ -376,7 +407,7 @@ class Workspace:
             if path
         ):
             return True
-        return bool(private_git.named_commits(self.top) - {self.place.start} - self._taken)
+        return self._moved or bool(private_git.named_commits(self.top) - {self.place.start} - self._taken)
 
     def release(self, *, applied: bool = False) -> str | None:
         """Remove the workspace if nothing would be lost; otherwise return where it is kept."""
@@ -520,8 +551,12 @@ def _committed(store: Store, place: Prepared, look: Look) -> str:
     user = place.repository()
     if user is None or place.commit is None or place.mode != "worktree" and not place.at_top(user):
         return look.tree
+    files: Mapping[str, TreeEntry] = look.files
+    if place.mode != "worktree":
+        git = user.directory if place.origin is None else os.path.join(place.source, ".git")
+        files = as_links(store, store.borrow_tree(place.commit)[1], files, place.source, git)
     # A worktree's branch is made of it: there, a pointer would be to content that only the workspace had.
-    files = store.as_committed(user, place.commit, look.files, lfs=place.mode != "worktree")
+    files = store.as_committed(user, place.commit, files, lfs=place.mode != "worktree")
     return look.tree if files is look.files else store.put_files(files)
 
 

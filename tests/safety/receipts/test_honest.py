@@ -47,6 +47,10 @@ WORKS = {
     "commits": Work(f"echo x > new.txt; {COMMIT}; echo y > new.txt; {COMMIT} --amend; echo z > more.txt"),
     "renames": Work("git mv a.txt b.txt || mv a.txt b.txt; cp b.txt a.txt; git mv d e || mv d e", "mkdir d; >d/x"),
     "submodule": Work("echo x >> a.txt; echo y > new.txt", "git submodule --quiet add $PWD/../other sub"),
+    "submodule moved": Work(
+        f"git update-index --cacheinfo 160000,$(git rev-parse HEAD),sub; echo y > new.txt; {COMMIT}",
+        "git submodule --quiet add $PWD/../other sub",
+    ),
     "lfs": Work("head -c 5000 /dev/zero > new.bin; echo x >> a.txt", "git lfs install --local; git lfs track '*.bin'"),
     "lfs files": Work(
         "rm old.bin; echo x > new.txt", "git lfs install --local; git lfs track '*.bin'; echo 1 >old.bin"

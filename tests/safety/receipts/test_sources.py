@@ -87,6 +87,48 @@ def test_with_other_line_ends_on_disk_base_and_result_are_the_trees_that_git_com
         assert repository.git("rev-parse", f"{place['result_commit']}^{{tree}}").strip() == place["result_tree"]
 
 
+FILES = "git -c protocol.file.allow=always"
+MOVED = f"{FILES} -C sub fetch -q origin next && git -C sub checkout -q FETCH_HEAD"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("mode", "command", "entry"),
+    [
+        *((mode, "echo x > new.txt", "100644 new.txt") for mode in MODES),
+        *((mode, f"{FILES} submodule --quiet add $OTHER more", "160000 more") for mode in ("pass-through", "worktree")),
+        ("pass-through", MOVED, "160000 sub"),
+        ("worktree", f"{FILES} submodule --quiet update --init && {MOVED}", "160000 sub"),
+        # No commit has these files.
+        ("pass-through", "echo edited > sub/a.txt", "100644 sub/a.txt"),
+        ("worktree", f"{FILES} submodule --quiet update --init; echo edited > sub/a.txt", "100644 sub/a.txt"),
+    ],
+)
+def test_a_submodule_is_one_entry_as_long_as_a_commit_has_its_files(
+    tmp_path: Path, mode: str, command: str, entry: str
+) -> None:
+    other, repository = make(tmp_path / "other"), make(tmp_path / "top")
+    repository.git("-c", "protocol.file.allow=always", "submodule", "--quiet", "add", other.top, "sub")
+    repository.git("commit", "-qm", "sub")
+    head, tree = repository.commit(), repository.git("rev-parse", "HEAD^{tree}").strip()
+    other.git("checkout", "-qb", "next")
+    other.git("commit", "-q", "--allow-empty", "-m", "the same files")
+    words = ("--no-sandbox", "--workspace-mode", mode, *(["--apply"] if mode == "staged" else []))
+    words += ("--verify", "test -e more/a.txt") if "160000 more" == entry else ()
+    found = run(repository, command.replace("$OTHER", other.top), *words)["observed"]
+    assert found["check"] is None or found["check"]["ok"]
+    place, changed = found["workspace"], [one["path"] for one in found["files"]]
+    assert (place["base_commit"], place["base_tree"], place["start_tree"]) == (head, tree, tree)
+    mode_of, _, path = entry.partition(" ")
+    assert path in changed, found
+    if mode == "worktree":
+        assert repository.git("rev-parse", f"{place['result_commit']}^{{tree}}").strip() == place["result_tree"]
+        assert repository.git("ls-tree", "-r", place["result_commit"], path).startswith(mode_of)
+    else:
+        repository.git("add", "-A")
+        assert (repository.git("write-tree").strip() == place["result_tree"]) is (path != "sub/a.txt")
+
+
 def test_in_a_directory_of_a_worktree_base_and_result_are_those_of_the_commits(repository: Repository) -> None:
     place = run(repository, "echo x > c.txt", "--workspace-mode", "worktree", inside="inner")["observed"]["workspace"]
     assert place["directory"] == "inner"
