@@ -2,9 +2,11 @@
 
 import json
 import os
+import re
 import signal
 import socket
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -14,6 +16,8 @@ from tests.installed import TREADLE, started
 from tests.installed import treadle as run
 from treadle import __version__
 from treadle.cli import root
+from treadle.cli.help import every
+from treadle.errors import ConfigError
 
 
 def test_help_is_a_word_too_and_programs_get_the_version() -> None:
@@ -80,3 +84,18 @@ def test_an_error_is_one_line_and_a_result_where_json_was_asked_for(capsysbinary
         out, err = capsysbinary.readouterr()
         assert ended.value.code == 1 and err.startswith(b"treadle: ") and err.count(b"\n") == 1
         assert len(out.splitlines()) == records
+
+
+def test_every_command_that_the_upgrade_page_calls_gone_or_renamed_says_so_itself() -> None:
+    page = Path(__file__).parents[2] / "docs/how-to/upgrade-from-0.2.md"
+    table = page.read_text().partition("## Commands")[2].partition("## Behaviour")[0]
+    rows = [row.split("|")[1] for row in table.strip().splitlines()[2:]]
+    typed = [cell.split() for row in rows for cell in re.findall(r"(?<!with )`([a-z][^`:_]*)`", row)]
+    here = {words[1:] for words in every()}
+    groups = {words[0] for words in here if len(words) == 2}
+    gone = [words for words in typed if words[0] in groups and tuple(words[:2]) not in here or (words[0],) not in here]
+    gone = [words for words in gone if not words[0].startswith("heimdall")]
+    assert len(gone) > 20
+    for words in gone:
+        with suppress(ConfigError):
+            assert root.current(words) != words, words

@@ -173,9 +173,18 @@ FORMER: dict[str, str] = {
 }
 """Former names of commands, and what they are now. One whose arguments were others is refused and not forwarded."""
 
+REMOVED = (
+    *("agents add", "agents refresh", "detectors test", "fleet backup", "fleet phone", "fleet restore"),
+    *("fleet search", "fleet weight", "goal export", "goal import", "models pull", "receipt diff", "receipt repair"),
+    *("rename", "sessions search", "warm"),
+)
+
 
 def current(arguments: list[str]) -> list[str]:
     """The arguments with the name that a command has now, which is said if it is another."""
+    for gone in REMOVED:
+        if arguments[: len(gone.split())] == gone.split():
+            raise ConfigError(f"`treadle {gone}` was removed", hint="`treadle docs upgrade-from-0.2` says what to use")
     for former, now in FORMER.items():
         words = former.split()
         if arguments[: len(words)] == words:
