@@ -268,7 +268,7 @@ def test_help_and_errors_name_pages_that_an_installation_has() -> None:
 
     names = {page.name for page in pages()}
     for path in sorted((ROOT / "src").rglob("*.py")):
-        for name in re.findall(r"treadle docs ([a-z][\w-]+)", path.read_text()):
+        for name in re.findall(r"treadle docs ([a-z][\w.-]*\w)", path.read_text()):
             assert name in names, f"{path}: `treadle docs {name}` shows nothing"
     for command in every_command():
         for text in (command.help, command.epilog, *(getattr(param, "help", "") for param in command.params)):
