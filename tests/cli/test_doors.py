@@ -195,9 +195,10 @@ def test_a_signal_ends_it_with_the_code_that_shells_know(signum: signal.Signals)
         assert process.stderr is not None and b"Traceback" not in process.stderr.read()
 
 
+@pytest.mark.parametrize("module", ["__future__", "msgspec"])
 @pytest.mark.parametrize("words", [("treadle", "-p", "hi"), ("treadle-worker",), ("treadle-sidecar",)])
-def test_ctrl_c_while_it_starts_ends_it_without_a_word(words: tuple[str, ...], tmp_path: Path) -> None:
-    (tmp_path / "msgspec.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGINT)\n")
+def test_ctrl_c_while_it_starts_ends_it_without_a_word(words: tuple[str, ...], module: str, tmp_path: Path) -> None:
+    (tmp_path / f"{module}.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGINT)\n")
     program = Path(sys.executable).with_name(words[0])
     env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])}
     done = subprocess.run([program, *words[1:]], env=env, input="", capture_output=True, text=True, timeout=60)

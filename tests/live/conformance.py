@@ -2,7 +2,8 @@
 
 Rows of programs that were not run stay as they are. Programs that must be built first are given by a variable:
 HEDDLE, ABP_HOSTS, SUPERX and HM are paths to `heddle-headless`, to the `hosts` folder of agent-backplane, to superx and
-to heimdall's `hm`; MCP_SERVERS is the folder of programs with the protocol's own example servers.
+to heimdall's `hm`; MCP_SERVERS is the folder of programs with the protocol's own example servers, and NAMED a file with
+lines of `PROTOCOL NAME = COMMAND` for any others.
 """
 
 import asyncio
@@ -13,13 +14,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from tests.conform.conftest import OURS, kit
+from tests.live.peer import ADAPTERS
 from treadle.conform.kit import Candidate, Ruling, counts, judge
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "conform.md"
 HEAD = "| Protocol | Program | Kept | Not tried | Broken | Last run |\n|---|---|---|---|---|---|\n"
 BEGIN, END = "<!-- peers -->\n", "<!-- end of peers -->\n"
 BIN = Path(sys.executable).parent
-AGENTS = ("gemini", "opencode", "qwen", "kimi", "copilot")
+AGENTS = ("gemini", "opencode", "qwen", "kimi", "copilot", *ADAPTERS)
 
 
 def programs() -> dict[tuple[str, str], str]:
@@ -35,8 +37,13 @@ def programs() -> dict[tuple[str, str], str]:
     if superx := os.environ.get("SUPERX"):
         found["ledger", "superx"] = f"{superx}/bin/heimdall-ledger-mcp"
     if servers := os.environ.get("MCP_SERVERS"):
-        for name in ("everything", "filesystem /tmp", "memory"):
+        for name in ("everything", f"filesystem {PAGE.parent}", "memory"):
             found["mcp", f"server-{name.split()[0]}"] = f"{servers}/mcp-server-{name}"
+    if named := os.environ.get("NAMED"):
+        for line in Path(named).read_text().splitlines():
+            protocol, _, rest = line.partition(" ")
+            name, _, command = rest.partition(" = ")
+            found[protocol, name] = command
     if hm := os.environ.get("HM"):
         found["terminal", "heimdall's hm"] = hm
     return found
@@ -57,8 +64,12 @@ def main() -> None:
     for (protocol, name), command in programs().items():
         if not wanted or name in wanted or f"{protocol}:{name}" in wanted:
             candidate = Candidate(command=tuple(shlex.split(command)), env={"PYTHONPATH": os.getcwd()}, patience=90)
-            rows[protocol, name] = row(protocol, name, asyncio.run(judge(kit(protocol), candidate)))
+            rulings = asyncio.run(judge(kit(protocol), candidate))
+            rows[protocol, name] = row(protocol, name, rulings)
             print(rows[protocol, name], flush=True)
+            for one in rulings:
+                if one.outcome == "broken":
+                    print(f"    {one.sentence}: {one.seen}", flush=True)
             PAGE.write_text(before + BEGIN + HEAD + "\n".join(rows[key] for key in sorted(rows)) + "\n" + END + after)
 
 

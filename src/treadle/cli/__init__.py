@@ -31,6 +31,11 @@ Nothing imports it but the entry points and the warm parent. It may import every
 import os
 import sys
 
+TYPE_CHECKING = False  # not from `light`: a Ctrl-C during an import of this module could not be caught
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import NoReturn
+
 DECLINED = -1
 """The command is not for a copy of the warm parent; nothing has been done."""
 QUICK = frozenset(("ls", "status"))
@@ -45,9 +50,16 @@ LOADED = (
 
 def main() -> None:
     """Run the command that was typed, then end this process."""
-    from treadle.io.process import lifetime
+    as_process(_main)
 
-    lifetime.run(_main)
+
+def as_process(command: "Callable[[], int | None]") -> "NoReturn":
+    """Run this and end the process. Ctrl-C at any point from here on prints no traceback."""
+    try:
+        from treadle.io.process import lifetime
+    except KeyboardInterrupt:
+        os._exit(130)  # nothing has been opened or written yet
+    lifetime.run(command)
 
 
 def _main() -> None:

@@ -3,15 +3,16 @@
 import os
 import sys
 
-from treadle.io.process import lifetime
-from treadle.io.process.lifetime import fill_gaps
+from treadle.cli import as_process
 
 
 def main() -> None:
-    lifetime.run(_main)
+    as_process(_main)
 
 
 def _main() -> int | None:
+    from treadle.io.process.lifetime import fill_gaps
+
     fill_gaps()
     if len(sys.argv) == 1:
         return serve(os.environ.get("TREADLE_AGENT") or "native")

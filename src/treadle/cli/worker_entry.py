@@ -1,25 +1,24 @@
 """`treadle-worker`: an executable for programs that start a worker without arguments. Imports wait until needed."""
 
-from __future__ import annotations
-
 import gc
 import os
 import sys
-from collections.abc import Awaitable, Callable
 
-from treadle.io.process import lifetime
-from treadle.io.process.lifetime import fill_gaps, never_wait_for_stderr
-from treadle.light import TYPE_CHECKING
+from treadle.cli import TYPE_CHECKING, as_process
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
     from treadle.io.streams import FdStream
 
 
 def main() -> None:
-    lifetime.run(_main)
+    as_process(_main)
 
 
 def _main() -> int | None:
+    from treadle.io.process.lifetime import fill_gaps
+
     fill_gaps()
     if len(sys.argv) == 1:
         return serve(os.environ.get("TREADLE_AGENT") or "native")
@@ -31,6 +30,8 @@ def _main() -> int | None:
 
 def serve(agent: str, *, sandbox: bool | None = None, network: str | None = None) -> int:
     """Be a worker on stdin and stdout until the client is done. Returns the exit code."""
+    from treadle.io.process.lifetime import never_wait_for_stderr
+
     never_wait_for_stderr()
     gc.disable()  # what is loaded now stays loaded; searching it for garbage would take a tenth of the time
     from treadle.agents import find_agent
@@ -49,18 +50,16 @@ def serve(agent: str, *, sandbox: bool | None = None, network: str | None = None
 
             offered = find_agent(agent, confinement=confinement(sandbox, network))
 
-        def worker(stream: FdStream) -> Awaitable[int]:
+        def worker(stream: "FdStream") -> "Awaitable[int]":
             return Worker(offered, stream, environ=os.environ, warn=_warn, settle=_settle).run()
 
         return on_stdio(worker)
     except TreadleError as error:
         _warn(str(error))
         return 2
-    except KeyboardInterrupt:
-        return 130
 
 
-def _settle(root: str) -> Callable[[str], str]:
+def _settle(root: str) -> "Callable[[str], str]":
     """Keep all state of this process below `root`. Returns where the history of a session is then."""
     os.environ["TREADLE_HOME"] = root
     from treadle.agent.transcript import directory_of
