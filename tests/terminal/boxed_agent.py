@@ -13,7 +13,16 @@ from collections.abc import Callable
 from treadle.terminal.grid import cell_width
 
 TITLES = {"codex": "shop", "gemini": "◇  Ready (shop)"}
-TURNS = {"gemini": (" > ", "✦ "), "codex": ("› ", "• "), "claude": ("❯ ", "● ")}
+TRANSCRIPTS = {
+    "claude": ("❯ ", "● "),
+    "codex": ("› ", "• "),
+    "copilot": (" ❯ ", " ● "),
+    "gemini": (" > ", "✦ "),
+    "kimi": (" ✨ ", " ● "),
+    "opencode": ("  ┃  ", "     "),
+    "qwen": ("  > ", "  ◆ "),
+}
+"""What a prompt and an answer begin with. Their further lines are indented as far; opencode repeats its edge."""
 
 
 def wrapped(text: str, cols: int) -> list[str]:
@@ -81,6 +90,15 @@ def shown(agent: str, text: str, cols: int, mark: str = "") -> list[str]:
     return [*above, *box, *below]
 
 
+def transcript(agent: str, prompt: str, answer: str, cols: int) -> list[str]:
+    lines = []
+    for mark, text in zip(TRANSCRIPTS[agent], (prompt, answer), strict=True):
+        more = mark if agent == "opencode" else " " * sum(map(cell_width, mark))
+        first, *rest = wrapped(text, cols - len(more) - 1)
+        lines += [mark + first, *(more + row for row in rest), ""]
+    return lines
+
+
 def main(agent: str, log: str, lost: int) -> None:
     tty.setraw(0)
     text, mode, said = "", "", []
@@ -99,7 +117,7 @@ def main(agent: str, log: str, lost: int) -> None:
             elif part == "\r" and text:
                 with open(log, "a") as file:
                     print(json.dumps({mode or "prompt": text}), file=file)
-                said = [TURNS[agent][0] + text.split("\n")[0][:30], TURNS[agent][1] + "Done.", ""]
+                said = [TRANSCRIPTS[agent][0] + text.split("\n")[0][:30], TRANSCRIPTS[agent][1] + "Done.", ""]
                 text = mode = ""
             elif part == "\x15":
                 text = ""

@@ -48,6 +48,20 @@ def test_a_prompt_at_the_cursor_holds_what_is_behind_its_mark_also_over_several_
     assert judge.content(named("aider"), [*lines, ""]) is None
 
 
+def test_words_on_the_edge_of_a_box_are_no_text_of_it() -> None:
+    text = "one word after the other " * 30
+    lines = ["╭──────────── ↑ 18 more ─────────────╮", "│ > after the other one word         │"]
+    lines += ["│   after the other                  │", "╰────────────────────────────────────╯", " scripted"]
+    assert judge.content(named("kimi"), lines) == "after the other one word\nafter the other"
+    assert judge.holds(judge.content(named("kimi"), lines), text.encode())
+
+
+def test_a_placeholder_that_is_too_wide_for_its_box_is_no_text() -> None:
+    lines = ["─" * 20, '❯ Try "edit', '  parser.py to..."', "─" * 20, "  ? for shortcuts"]
+    assert judge.is_empty(named("claude"), lines, (2, 1))
+    assert judge.is_empty(named("claude"), [lines[0], "❯ Then edit", *lines[2:]], (2, 1)) is False
+
+
 def test_a_note_in_place_of_several_lines_is_our_text_and_other_words_are_not() -> None:
     lines = b"why?\n\ndef f(x):\n    if x:\n        return 1\n    return 2"
     for note in ("[Pasted text #1 +5 lines]", "[Pasted Text: 6 lines]", "[Pasted Content 60 chars]"):

@@ -12,7 +12,7 @@ import pytest
 
 from tests.cli.terminal.conftest import shell
 from tests.cli.terminal.shells import Shell
-from tests.terminal.boxed_agent import BOXES, shown
+from tests.terminal.boxed_agent import BOXES, TITLES, TRANSCRIPTS, shown, transcript
 from tests.terminal.support import until
 from treadle.terminal import judge
 from treadle.terminal.detectors import named
@@ -55,6 +55,29 @@ def test_a_box_holds_exactly_the_text_that_was_typed(agent: str, cols: int) -> N
         lost = text[1:] if text[0] in "/@" and len(text) < 150 else "y" + text
         for other in (f"x{text}", f"{text} more", text[:-2] if len(text) < 150 else "y" + text, lost):
             assert not judge.holds(judge.content(table(agent), shown(agent, other, cols)), text.encode()), (text, other)
+
+
+SPINNERS = (
+    "🌑",
+    "⠋ Working... (esc to cancel, 3s)",
+    "✻ Thinking… (3s · thinking)",
+    "• Working (3s • esc to interrupt)",
+)
+SPINNERS += ("◐ Working · esc to interrupt", "esc interrupt", "⊶ Shell")
+QUOTING = [
+    f"{before}{spinner} and the rest of it"
+    for before in ("look:\n", "word " * 7, "x" * 190 + "\n")
+    for spinner in SPINNERS
+]
+
+
+@pytest.mark.parametrize("cols", WIDTHS)
+@pytest.mark.parametrize("agent", TRANSCRIPTS)
+def test_an_agents_spinner_in_a_prompt_or_an_answer_is_no_sign_of_work(agent: str, cols: int) -> None:
+    for text in QUOTING:
+        for prompt, answer in ((text, "Done."), ("look", text), (text, text)):
+            lines = [*transcript(agent, prompt, answer, cols), *shown(agent, "", cols)]
+            assert judge.judge(table(agent), judge.Evidence(lines, TITLES.get(agent, ""))).state == "idle", lines
 
 
 @pytest.mark.parametrize("cols", WIDTHS)

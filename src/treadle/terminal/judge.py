@@ -414,7 +414,7 @@ def content(detector: Detector, lines: list[str]) -> str | None:
         return None
     if detector.box.cursor:
         return "\n".join(detector.box.first.sub("", line, 1) for line in lines[found[0] : found[1] + 1]).strip()
-    inner = [line for line in lines[found[0] : found[1] + 1] if not NO_TEXT.fullmatch(line)]
+    inner = _inside(detector.box, lines, found)
     if inner and detector.box_note and detector.box_note.fullmatch(inner[-1]):
         inner.pop()
     text = "\n".join(line.strip(EDGES) for line in inner)
@@ -422,6 +422,12 @@ def content(detector: Detector, lines: list[str]) -> str | None:
         unmarked = inner[0].replace(text[0], "", 1)
         text = text if detector.box.first.match(unmarked) else text[1:]  # where a box has no mark, it is the text's own
     return text.strip()
+
+
+def _inside(box: Box, lines: list[str], found: tuple[int, int]) -> list[str]:
+    """The lines with text between the edges, on which there may be words too, such as how much is not shown."""
+    inner = lines[found[0] + bool(box.above) : found[1] + (not box.below)]
+    return [line for line in inner if not NO_TEXT.fullmatch(line)]
 
 
 def like_a_menu(detector: Detector, data: bytes) -> bool:
@@ -433,8 +439,7 @@ def like_a_menu(detector: Detector, data: bytes) -> bool:
 def mode(detector: Detector, lines: list[str]) -> str:
     """The mode of the input box in which Enter does something else than to submit a prompt, such as `shell`; or ""."""
     found = find_box(detector.box, lines) if detector.box.modes else None
-    inner = lines[found[0] : found[1] + 1] if found else []
-    first = next((line.strip(EDGES) for line in inner if not NO_TEXT.fullmatch(line)), "")
+    first = next((line.strip(EDGES) for line in _inside(detector.box, lines, found)), "") if found else ""
     return detector.box.modes.get(first[:1], "") if first[1:2] in ("", " ", "\xa0") else ""
 
 
@@ -444,7 +449,7 @@ def is_empty(detector: Detector, lines: list[str], cursor: tuple[int, int]) -> b
     text = content(detector, lines)
     if not text:
         return None if text is None else True
-    if detector.placeholder and detector.placeholder.fullmatch(text):
+    if detector.placeholder and detector.placeholder.fullmatch(" ".join(text.split())):
         return True
     x, y = cursor
     return bool(detector.suggests and y < len(lines) and not lines[y][:x].strip(EDGES + MARKS) and lines[y][x:].strip())
