@@ -167,8 +167,8 @@ class Workspace:
         """The submodules of the run's own last commit."""
         self._filled: dict[str, TreeEntry] = {}
         """The files of submodules that are there."""
-        self._moved = False
-        """Whether one of them is at a commit that may be nowhere else."""
+        self._links: dict[str, TreeEntry] = {}
+        """Their commits."""
 
     @property
     def top(self) -> str:
@@ -231,9 +231,9 @@ class Workspace:
         """What is committed of it: submodules are one entry there, and their files are only for the check."""
         files = {**as_links(self.store, base, look.files, self.top, os.path.join(self.top, ".git"))}
         self._filled = {path: entry for path, entry in look.files.items() if path not in files}
-        self._moved = any(files[path] != base.get(path) for path in files.keys() - look.files.keys())
+        self._links = {path: files[path] for path in files.keys() - look.files.keys()}
         for path in self._agents.keys() & files.keys():  # where its files are not there, it is at what was committed
-            if files[path].mode == GITLINK and not any(name.startswith(f"{path}/") for name in self._filled):
+            if files[path].mode == GITLINK and path not in self._links:
                 files[path] = self._agents[path]
         if files != look.files:
             look.files, look.folders = files, {}
@@ -316,7 +316,7 @@ class Workspace:
         """
         found, place = self._difference or self.difference(), self.place
         files = self.store.files(tree or found.whole)
-        links = tuple(f"{path}/" for path, entry in files.items() if entry.mode == GITLINK)
+        links = tuple(f"{path}/" for path, link in self._links.items() if files.get(path) == link)
         files |= {path: entry for path, entry in self._filled.items() if path.startswith(links)}
         write_files(self.store, files, directory)
         here = os.path.normpath(os.path.join(directory, self.inside or "."))
@@ -407,7 +407,9 @@ class Workspace:
             if path
         ):
             return True
-        return self._moved or bool(private_git.named_commits(self.top) - {self.place.start} - self._taken)
+        if any(self.store.files(self.place.whole).get(path) != link for path, link in self._links.items()):
+            return True  # a submodule is at a commit that may be nowhere else
+        return bool(private_git.named_commits(self.top) - {self.place.start} - self._taken)
 
     def release(self, *, applied: bool = False) -> str | None:
         """Remove the workspace if nothing would be lost; otherwise return where it is kept."""
