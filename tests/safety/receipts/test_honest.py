@@ -4,6 +4,9 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
+import threading
+from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
 from typing import NamedTuple
@@ -12,6 +15,7 @@ import pytest
 
 from tests.conftest import need
 from tests.installed import treadle
+from tests.io.sandbox.rooms import shown_place
 from tests.scripts import calls, says
 from tests.tiers import spread
 from tests.workspace.repositories import Repository, make
@@ -59,7 +63,7 @@ WORKS = {
     "dirty": Work("echo x > new.txt", dirty="echo more >> a.txt; echo mine > untracked.txt"),
     "dirty index": Work("echo x >> a.txt", dirty="echo staged > b.txt; git add b.txt; echo more >> b.txt"),
     "kinds": Work("ln -s a.txt link; chmod +x a.txt; rm .gitignore; mkdir empty; touch -d 2020-01-01 a.txt"),
-    "retry": Work("test -e half || { touch half; kill -9 $PPID; }; rm half; echo x > new.txt", retried=True),
+    "retry": Work("test -e AGAIN || kill -9 $PPID; echo x > new.txt", retried=True),
 }
 RUNS = [
     (mode, policy, work) for at, (mode, policy) in enumerate(product(MODES, POLICIES)) for work in [*WORKS][at % 2 :: 2]
@@ -91,20 +95,39 @@ def typed(repository: Repository, script: str) -> None:
 def backend(place: Path, does: str, retried: bool) -> list[str]:
     if retried:
         sidecar = f"{sys.executable} -I -S {Path(__file__).with_name('attacker.py')}"
-        return ["--task", json.dumps({"do": does}), "--sidecar", sidecar, "--retry", "1", "--best-effort-policy"]
+        return ["--task", json.dumps({"do": does}), "--sidecar", sidecar, "--retry", "9", "--best-effort-policy"]
     (place / "model.toml").write_text(calls("bash", {"command": does}) + says("Done.", times="always"))
     return ["--task", "work", "--agent", "native"]
 
 
+@pytest.fixture
+def again() -> Iterator[Path]:
+    """A file that a sandbox shows, which is there when one attempt has ended: a retry begins with fresh files."""
+    with tempfile.TemporaryDirectory(dir=shown_place()) as place:
+        stores, file, ended = Path(os.environ["TREADLE_HOME"], "receipts"), Path(place, "again"), threading.Event()
+
+        def look() -> None:
+            while not any(stores.glob("*.json")) and not ended.wait(0.05):
+                pass
+            file.touch()
+
+        looking = threading.Thread(target=look)
+        looking.start()
+        yield file
+        ended.set()
+        looking.join()
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("mode", "policy", "name"), spread(RUNS, quick=0, slow=4))
-def test_honest_work_passes(tmp_path: Path, mode: str, policy: str, name: str) -> None:
+def test_honest_work_passes(tmp_path: Path, again: Path, mode: str, policy: str, name: str) -> None:
     need("bwrap")
     need("git-lfs")
     work, public = WORKS[name], treadle("receipt", "keygen").stdout.strip()
     repository = started(tmp_path, work)
     (tmp_path / "policy.toml").write_text(policy)
     does = work.does if ".git" not in policy else work.does.replace(COMMIT, "true").replace("git mv", "mv")
+    does = does.replace("AGAIN", str(again))
     words = ["--workspace-mode", mode, "--sandbox", "--verify", "test -e a.txt", "--json"]
     words += ["--policy", str(tmp_path / "policy.toml")] if policy else []
     words += ["--apply"] if mode == "staged" else []
@@ -112,6 +135,7 @@ def test_honest_work_passes(tmp_path: Path, mode: str, policy: str, name: str) -
     done = treadle("host", "run", *backend(tmp_path, does, work.retried), *words, cwd=repository.top, env=env)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr
     seen = json.loads(done.stdout.splitlines()[-1])["usage_raw"]["treadle"]["observed"]
+    assert work.retried is bool(seen["earlier_attempts"])
     assert seen["end"]["message"] is None and not any("refs/treadle" in path for path in seen["hidden"])
     expected = "outcome=complete,confined=yes,sealed=yes,verified=yes,evidence=passed|proven|tested"
     expected += "" if work.retried else ",unchanged=secrets,agent=native"
