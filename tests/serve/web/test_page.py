@@ -344,6 +344,13 @@ async def test_what_an_agent_says_can_only_be_read_and_widens_nothing(web: Web, 
         {"type": "tool_ended", "call": "1", "name": HOSTILE[0], "result": text, "ok": False},
         {"type": "asked", "request": "r", "kind": "permission", "text": text},
         {"type": "failed", "error": {"code": "x", "message": text}},
+        {"type": "model_routed", "model": text},
+        {"type": "context_pruned", "messages_pruned": 1, "tokens_before": 9, "tokens_after": 1},
+        {"type": "context_compacted", "tokens_before": 9, "tokens_after": 1},
+        {"type": "context_handoff"},
+        {"type": "context_handoff", "to": text, "reason": "person"},
+        {"type": "task_changed", "change": "created", "task_id": "1", "task": {"id": "1", "label": text}},
+        {"type": "task_changed", "change": "text", "task_id": "1"},
         {"type": HOSTILE[0], "unknown": text},
     ]
     await bus.publish(f"fleet.ev.{order.id}.1.n1", msgspec.json.encode({"n": 1, "events": said}))

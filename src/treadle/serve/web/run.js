@@ -109,9 +109,7 @@ export function showRun(where, detail) {
     streaming = null;
     if (type === "turn_started") return el("li", { class: "block prompt" }, el("div", { class: "said" }, event.prompt), whole(shown, "prompt"));
     if (type === "tool_started") return tool(shown, event);
-    if (type === "tool_output") return null;
     if (type === "tool_ended") return toolEnded(shown, event);
-    if (type === "usage") return null;
     if (type === "turn_ended") return el("li", { class: `mark ${event.outcome === "failed" ? "bad" : ""}` }, `turn ${event.outcome}${event.error ? `: ${event.error.message}` : ""}`);
     if (type === "asked") return el("li", { class: "mark ask" }, `asked: ${oneLine(event.command || event.text)}`);
     if (type === "answered") return el("li", { class: "mark" }, `answered by ${oneLine(event.by) || "someone"}: ${event.decision}`);
@@ -121,7 +119,11 @@ export function showRun(where, detail) {
     if (type === "warned") return el("li", { class: "mark" }, `warning: ${oneLine(event.message)}`);
     if (type === "file_changed") return el("li", { class: "mark" }, `${event.change} ${oneLine(inTree(event.path))}`);
     if (type === "command_run") return el("li", { class: `mark ${event.exit_code ? "bad" : ""}` }, `ran ${oneLine(event.command)}${event.exit_code ? ` (exit ${event.exit_code})` : ""}`);
-    if (type === "closed") return null;
+    if (type === "model_routed") return el("li", { class: "mark" }, `the model is ${oneLine(event.model)}`);
+    if (type === "context_pruned" || type === "context_compacted") return el("li", { class: "mark" }, `the context was ${type.slice(8)}: ${event.tokens_before} to ${event.tokens_after} tokens`);
+    if (type === "context_handoff") return el("li", { class: "mark" }, event.to ? `${oneLine(event.to)} goes on with it, and is told what was said and done` : "the conversation goes on afresh, with a summary");
+    if (type === "task_changed" && event.task && event.change !== "updated") return el("li", { class: "mark" }, `${oneLine(event.task.label)}: ${event.change}`);
+    if (["tool_output", "usage", "task_changed", "task_group_changed", "closed"].includes(type)) return null;
     // An event of a newer version is shown as what it is: unknown.
     return el("li", { class: "mark unknown" }, `unknown event ${oneLine(type)}: ${oneLine(JSON.stringify(event)).slice(0, 300)}`);
   }
