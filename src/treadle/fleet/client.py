@@ -559,7 +559,7 @@ async def deaf_agent(bus: Bus, name: str) -> str:
     from treadle.agents import declared
 
     try:
-        spec = await get_spec(bus, name)
+        spec = (await get_spec(bus, name)).by_agent((await get_order(bus, name)).agent)
     except StorageError:
         return ""
     levels = None if spec.terminal else declared(spec.agent)

@@ -222,7 +222,7 @@ async def standings(bus: Bus, name: str) -> list[dict[str, Any]]:
         rows.append(
             {
                 "order": spec.id,
-                "agent": spec.agent,
+                "agent": order.agent or spec.agent,
                 "state": order.state,
                 "verified": order.result.get("verified"),
                 "files": order.result.get("files", 0),

@@ -252,7 +252,8 @@ def say(name: str, text: str, now: bool, after_turn: bool, edit: int | None, as_
 def budget(
     scope: str, usd: float | None, tokens: int | None, share: float | None, daily: bool | None, as_json: bool
 ) -> None:
-    """Show the budgets, or set that of the fleet or of project:NAME. At the limit, orders wait until it is raised."""
+    """Show the budgets, or set that of the fleet, of project:NAME or of agent:NAME. At the limit, orders wait
+    until it is raised, or go to their next fallback."""
     from treadle.fleet import client
 
     limits: dict[str, Any] = {"usd": usd, "tokens": tokens, "share": share, "daily": daily}
