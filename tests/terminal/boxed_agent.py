@@ -55,7 +55,8 @@ def between(top: str, first: str, more: str, bottom: str, end: str = "") -> Call
 
 def opencode(text: str, cols: int, mark: str) -> list[str]:
     rows = [f"  ┃  {row}" for row in wrapped(text, cols - 6)]
-    return ["  ┃", *rows, "  ┃", "  ┃  Build · Big Model", "  ╹" + "▀" * (cols - 4)]
+    note = "Shell" if mark == "!" else "Build · Big Model"
+    return ["  ┃", *rows, "  ┃", f"  ┃  {note}", "  ╹" + "▀" * (cols - 4)]
 
 
 RULED = between("─", "M ", "  ", "─")

@@ -17,6 +17,7 @@ from tests.terminal.support import until
 from treadle.terminal import judge
 from treadle.terminal.detectors import named
 from treadle.terminal.detectors.table import Detector
+from treadle.terminal.states import AT_WORK
 
 __all__ = ["shell"]
 
@@ -80,8 +81,14 @@ def test_an_agents_spinner_in_a_prompt_or_an_answer_is_no_sign_of_work(agent: st
             assert judge.judge(table(agent), judge.Evidence(lines, TITLES.get(agent, ""))).state == "idle", lines
 
 
+def test_a_footer_that_is_too_narrow_for_its_words_says_that_it_works() -> None:
+    footer = ["   ⬝⬝■■■■■■  esc 125 (0%) · ctrl+p", "             inter          commands", "             rupt"]
+    lines = [*shown("opencode", "", 40)[:-1], *footer]
+    assert judge.judge(named("opencode"), judge.Evidence(lines)).state in AT_WORK
+
+
 @pytest.mark.parametrize("cols", WIDTHS)
-@pytest.mark.parametrize("agent", [agent for agent in BOXES if agent not in ("pi", "opencode")])
+@pytest.mark.parametrize("agent", [agent for agent in BOXES if agent != "pi"])
 def test_a_box_in_its_shell_mode_says_so(agent: str, cols: int) -> None:
     for text in ("", "touch x", "three\nshort\nlines"):
         assert judge.mode(table(agent), shown(agent, text, cols, "!")) == "shell"

@@ -139,15 +139,16 @@ def test_output_is_given_from_an_offset_on_and_what_is_gone_is_told(stage: Stage
 
 @pytest.mark.skipif(not another_user.ROOT, reason=another_user.REASON)
 def test_another_user_is_refused_even_where_the_files_would_let_him(stage: Stage) -> None:
-    place = stage.start("sleep", "60")
-    subprocess.run(another_user.connecting(place.sock), check=True, timeout=60)
-    until(
-        lambda: any(
-            line["event"] == "refused a connection" and line["uid"] == another_user.UID for line in log_lines(place)
+    """And takes no one's place."""
+    place = stage.start("sleep", "60", clients_max=1)
+    with connected(place) as silent:
+        subprocess.run(another_user.connecting(place.sock), check=True, timeout=60)
+        until(
+            lambda: any(
+                line["event"] == "refused a connection" and line["uid"] == another_user.UID for line in log_lines(place)
+            )
         )
-    )
-    with connected(place) as client:
-        assert client.status().alive == 1
+        assert silent.status().alive == 1
 
 
 def test_nothing_unasked_is_sent_to_a_client_of_the_plain_protocol(stage: Stage) -> None:

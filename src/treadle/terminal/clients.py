@@ -165,11 +165,11 @@ class Clients:
             self.loop.forget(self.listener.fileno())
             self.loop.at("accept", time.monotonic() + ACCEPT_PAUSE, self._listen)
             return
-        uid = sockets.peer_uid(sock)
-        if len(self.every) >= self.session.settings.clients_max and (silent := self._silent()):
+        welcome, most = sockets.same_user(sock), self.session.settings.clients_max
+        if welcome and len(self.every) >= most and (silent := self._silent()):
             self._drop(silent, "it has said nothing, and another needs its place")
-        if not sockets.same_user(sock) or len(self.every) >= self.session.settings.clients_max:
-            self.session.log("warn", "refused a connection", uid=uid, clients=len(self.every))
+        if not welcome or len(self.every) >= most:
+            self.session.log("warn", "refused a connection", uid=sockets.peer_uid(sock), clients=len(self.every))
             sock.close()
             return
         sock.setblocking(False)

@@ -396,8 +396,8 @@ WORDS = 30
 """How many characters of a text are searched for on the screen."""
 WHOLE = 200
 """A text of at most so many bytes is compared as a whole with what the box shows."""
-PASTED = re.compile(r"\[pasted [^\]\n]*\]", re.IGNORECASE)
-"""What a box may show in place of several lines, however short they are."""
+PASTED, LONG_LINE = re.compile(r"\[pasted [^\]\n]*\]", re.IGNORECASE), 150
+"""What a box may show in place of several lines, however short they are, or of one with more bytes than this."""
 COMMANDS = "!#& "
 """What a text may begin with that a box shows as a mode of its own, and not as a part of the text."""
 COMMAND = re.compile(rb"!|/[^\s/]*(\s|\Z)")
@@ -437,9 +437,13 @@ def like_a_menu(detector: Detector, data: bytes) -> bool:
 
 
 def mode(detector: Detector, lines: list[str]) -> str:
-    """The mode of the input box in which Enter does something else than to submit a prompt, such as `shell`; or ""."""
+    """The mode of the input box in which Enter does something else than to submit a prompt, such as `shell`; or "".
+    Its mark stands before the text, or is the note in the box."""
     found = find_box(detector.box, lines) if detector.box.modes else None
-    first = next((line.strip(EDGES) for line in _inside(detector.box, lines, found)), "") if found else ""
+    inner = _inside(detector.box, lines, found) if found else []
+    if inner and detector.box_note and detector.box_note.fullmatch(inner[-1]):
+        return detector.box.modes.get(inner[-1].strip(EDGES), "")
+    first = inner[0].strip(EDGES) if inner else ""
     return detector.box.modes.get(first[:1], "") if first[1:2] in ("", " ", "\xa0") else ""
 
 
@@ -465,7 +469,7 @@ def holds(text: str | None, data: bytes) -> bool:
     if shown == ours:
         return True
     if len(data) <= WHOLE:
-        return b"\n" in data.strip() and bool(PASTED.fullmatch(text))
+        return (b"\n" in data.strip() or len(data) > LONG_LINE) and bool(PASTED.fullmatch(text))
     return len(shown) >= WORDS and shown in ours or text.lower().lstrip("[ ").startswith("pasted")
 
 

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any
 
-    from treadle.terminal.detectors.table import Detector
+    from treadle.terminal.detectors.table import Box, Detector
     from treadle.terminal.grid import Grid
     from treadle.terminal.sequences import Modes, Whole
 
@@ -429,8 +429,8 @@ class CharacterView:
     def __init__(self, cols: int, rows: int) -> None:
         self.size = (cols, rows)
         self.total = 0  # bytes of output so far
-        self.to_cursor = False
-        """Whether lines below the cursor do not count, as for a program that only writes on at the end."""
+        self.box: Box | None = None
+        """The agent's input box, by which lines below the cursor or columns of a sidebar do not count."""
         self._grid: Grid | None = None
         self._whole: Whole | None = None
         self._unread: list[bytes] = []
@@ -479,8 +479,12 @@ class CharacterView:
     def lines(self) -> list[str]:
         if not self.drawn:
             return []
-        grid = self.grid()
-        return grid.lines()[: grid.y + 1] if self.to_cursor else grid.lines()
+        grid, box = self.grid(), self.box
+        lines = grid.lines()
+        if box and box.cursor:
+            return lines[: grid.y + 1]
+        edges = [found.end() for line in lines if (found := box.beside.match(line))] if box and box.beside else []
+        return ["".join(row[: edges[-1]]).rstrip() for row in grid.buffer.rows] if edges else lines
 
 
 BRACKETED_PASTE = 2004
@@ -727,7 +731,7 @@ class Watch:
         quiet = now - self._at.output
         report = self._announced.report
         self.agent.recognise(report.app if report else "", self._announced.title, lines)
-        self.view.to_cursor = self.agent.detector is not None and self.agent.detector.box.cursor
+        self.view.box = self.agent.detector.box if self.agent.detector else None
         verdict = self._agents_verdict(grid, lines, now) if self.agent.detector else None
         if verdict is None and report:
             verdict = judge.by_report(report, quiet)

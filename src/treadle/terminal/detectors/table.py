@@ -67,10 +67,11 @@ class Box:
 
     `above` and `below` are empty when a box has no edges. `more` matches a further line of a text that has several or
     is too wide for one; without a line `below`, such a box ends before the last lines of the screen, in which `under`
-    is found. `modes` are marks of the first line that change what Enter does, each with the name of its mode. `unless`
-    matches what its first line never is, such as the marked option of a dialog. `over`, on one of the lines just above
-    the box, and `under`, anywhere below it, tell it from a prompt in the transcript that looks the same. `cursor`: the
-    box is a prompt, and ends where the cursor is; what is below the cursor does not count.
+    is found. `modes` are marks of the first line, or notes in the box, that change what Enter does, each with its
+    mode's name. `unless` matches what its first line never is, such as the marked option of a dialog. `over`, on one of
+    the lines just above the box, and `under`, anywhere below it, tell it from a prompt in the transcript that looks the
+    same. `cursor`: the box is a prompt, and ends where the cursor is; what is below the cursor does not count.
+    `beside`: the part of a line that ends where a sidebar begins, which does not count either.
     """
 
     def __init__(
@@ -82,7 +83,7 @@ class Box:
         self.unless = re.compile(patterns.get("unless", NEVER))
         self.above, self.below = _maybe(patterns.get("above")), _maybe(patterns.get("below"))
         self.over, self.under = _maybe(patterns.get("over")), _maybe(patterns.get("under"))
-        self.more = _maybe(patterns.get("more"))
+        self.more, self.beside = _maybe(patterns.get("more")), _maybe(patterns.get("beside"))
 
 
 def _maybe(pattern: str | None) -> re.Pattern[str] | None:
@@ -166,7 +167,7 @@ KINDS: dict[str, type] = {
 }
 NEEDED = ("name", "known_by", "block", "signs", "box")
 PATTERNS = ("prompt", "block", "skip", "end", "ready", "placeholder", "box_note")
-BOX_KEYS = ("above", "first", "below", "unless", "over", "under", "cursor", "more", "modes")
+BOX_KEYS = ("above", "first", "below", "unless", "over", "under", "cursor", "more", "beside", "modes")
 
 
 def read_table(path: str) -> Detector:
