@@ -191,7 +191,7 @@ def test_the_table_of_an_order_is_made_from_its_declaration() -> None:
 
 
 def test_the_index_lists_every_page_under_its_kind() -> None:
-    kinds = {"tutorials": "Tutorials", "how-to": "How to", "explanation": "Why it is so", "reference": "Reference"}
+    kinds = {"tutorials": "Tutorials", "how-to": "How to", "explanation": "Explanations", "reference": "Reference"}
     lines = []
     for kind, title in kinds.items():
         lines.append(f"## {title}\n\n")

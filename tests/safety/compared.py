@@ -193,8 +193,7 @@ def table(found: dict[str, Tried]) -> str:
     }
     lines = [f"| | {' | '.join(found)} |", "|---|" + "---|" * len(found)]
     lines += [f"| {name} | {' | '.join(cells)} |" for name, cells in rows.items()]
-    reached = "; ".join(f"in {name}: {', '.join(each.sockets)}" for name, each in found.items() if each.sockets)
-    return "\n".join(lines) + f"\n\nReached were {reached}.\n"
+    return "\n".join(lines) + "\n"
 
 
 def main() -> None:

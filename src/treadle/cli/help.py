@@ -55,7 +55,7 @@ def every() -> dict[tuple[str, ...], click.Command]:
 
 # `treadle docs`: the documentation, as installed.
 
-KINDS = {"tutorials": "Tutorials", "how-to": "How to", "explanation": "Why it is so", "reference": "Reference"}
+KINDS = {"tutorials": "Tutorials", "how-to": "How to", "explanation": "Explanations", "reference": "Reference"}
 
 
 class DocsPage(msgspec.Struct, frozen=True, kw_only=True):
