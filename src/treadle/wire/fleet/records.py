@@ -288,7 +288,7 @@ class ActiveRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Budget(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Limits of `fleet`, `project:NAME` or `agent:NAME`, and their use; tokens without a price are counted separately."""
+    """Limits of `fleet`, `project:NAME` or `agent:NAME`, and their use. Tokens without a price are counted apart."""
 
     usd: float | None = None
     tokens: int | None = None
