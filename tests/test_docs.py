@@ -44,17 +44,17 @@ def test_every_event_is_documented_with_its_type() -> None:
     kinds = [kind for kind in vars(events).values() if isinstance(kind, type) and issubclass(kind, events.Event)]
     for kind in kinds:
         if kind is not events.Event:
-            assert f"| `{kind.__name__}` | `{kind.__struct_config__.tag}` |" in page("reference/events.md"), kind
+            assert f"- `{kind.__name__}` (`{kind.__struct_config__.tag}`): " in page("reference/events.md"), kind
 
 
-def test_the_table_of_errors_is_made_from_the_tree_in_their_docstring() -> None:
-    rows = ["| Code | Class | Retryable | When |\n|---|---|---|---|\n"]
+def test_the_list_of_errors_is_made_from_the_tree_in_their_docstring() -> None:
+    rows = []
     for kind in vars(errors).values():
         if isinstance(kind, type) and issubclass(kind, errors.TreadleError):
             found = re.search(rf"(?m)^[│├└─ ]*{kind.__name__}\b *(?:{kind.code}\b *)?(.*)$", errors.__doc__ or "")
             assert found, f"{kind.__name__} is not in the tree"
-            retryable = "yes" if kind.retryable else "no"
-            rows.append(f"| `{kind.code}` | `{kind.__name__}` | {retryable} | {found[1].strip()} |\n")
+            retryable = ", retryable" if kind.retryable else ""
+            rows.append(f"- `{kind.code}` (`{kind.__name__}`{retryable}): {found[1].strip()}\n")
     made(ROOT / "docs" / "reference" / "errors.md", "errors", "".join(rows))
 
 
@@ -113,18 +113,6 @@ def made(path: Path, begin: str, text: str) -> None:
         assert shown == text, f"UPDATE_DOCS=1 writes {path.name} anew"
 
 
-def columns(head: str, names: tuple[str, ...], table: Mapping[str, tuple[str, ...]], leave: str = "") -> str:
-    """A table with a row for each name. Columns that are the same are one; a row that says only `leave` is left out."""
-    same: dict[tuple[str, ...], list[str]] = {}
-    for title, cells in table.items():
-        same.setdefault(cells, []).append(title)
-    titles = [head, *(", ".join(each) for each in same.values())]
-    rows = [(name, *cells) for name, *cells in zip(names, *same, strict=True) if {*cells} != {leave}]
-    return "".join(f"| {' | '.join(row)} |\n" for row in (titles, *rows)).replace(
-        "\n", "\n" + "|---" * len(titles) + "|\n", 1
-    )
-
-
 def _fields(kind: Any) -> str:
     """The fields of a message: those that must be there first, the others in brackets."""
     if isinstance(kind, types.UnionType):
@@ -137,23 +125,25 @@ def _fields(kind: Any) -> str:
 
 def _writers(key: Key[Any]) -> str:
     roles = {"submit": "who may submit", "worker": "the node itself" if key is NODE else "a worker"}
-    return ", ".join(["the scheduler", *(roles[role] for role in key.by)])
+    return ", ".join(roles[role] for role in key.by)
 
 
-def test_the_table_of_keys_is_made_from_the_wire() -> None:
-    rows = ["| Key | Written by | Kept | Content: fields, in brackets those with a default |\n|---|---|---|---|\n"]
-    for key in KEYS:
+def test_the_list_of_keys_is_made_from_the_wire() -> None:
+    theirs = [key for key in KEYS if key.by or key.word in ("order", "receipt", "ask")]
+    rows = []
+    for key in theirs:
         content = "as in [Fields](#fields)" if key.kind is Spec else _fields(key.kind)
-        rows.append(f"| `{key.pattern}` | {_writers(key)} | {key.lives} | {content} |\n")
+        rows.append(f"- `{key.pattern}` ({'; '.join(filter(None, [_writers(key), key.lives]))}): {content}\n")
+    rows.append(f"\nInternal: {', '.join(f'`{key.pattern}`' for key in KEYS if key not in theirs)}.\n")
     made(ROOT / "docs" / "reference" / "fleet.md", "keys", "".join(rows))
 
 
-def test_the_table_of_subjects_is_made_from_the_wire() -> None:
-    rows = ["| Subject | Said by | Content: fields, in brackets those with a default |\n|---|---|---|\n"]
+def test_the_list_of_subjects_is_made_from_the_wire() -> None:
+    rows = []
     for subject in SUBJECTS:
         if not subject.pattern.startswith(BUCKET):
-            by = "the scheduler" if subject.by == "scheduler" else "clients, nodes, runners"
-            rows.append(f"| `{subject.pattern}` | {by} | {_fields(subject.type)} |\n")
+            by = " (the scheduler)" if subject.by == "scheduler" else ""
+            rows.append(f"- `{subject.pattern}`{by}: {_fields(subject.type)}\n")
     made(ROOT / "docs" / "reference" / "fleet.md", "subjects", "".join(rows))
 
 
@@ -165,7 +155,8 @@ def diagram(table: Mapping[tuple[str, str], str]) -> str:
     first = next(iter(table))[0]
     ends = {after for after in table.values()} - {state for state, _ in table}
     lines = ["stateDiagram-v2", f"    [*] --> {first}"]
-    lines += [f"    {before} --> {after}: {', '.join(happenings)}" for (before, after), happenings in ways.items()]
+    for (before, after), happenings in ways.items():
+        lines.append(f"    {before} --> {after}" + (f": {', '.join(happenings)}" if happenings != [after] else ""))
     return "\n".join([*lines, *(f"    {end} --> [*]" for end in sorted(ends))]) + "\n"
 
 
@@ -176,17 +167,17 @@ def test_the_picture_has_every_way_of_the_table() -> None:
 
 
 def test_the_pictures_of_states_are_drawn_from_their_tables() -> None:
-    tables: dict[str, Any] = {"An order": ORDER, "An attempt": ATTEMPT, "A question": QUESTION}
+    tables: dict[str, Any] = {"An order": ORDER, "A question": QUESTION}
     drawn = [f"{name}:\n\n```mermaid\n{diagram(table)}```\n\n" for name, table in tables.items()]
+    drawn.append("An attempt: " + ", ".join(f"`{state}`" for state in dict.fromkeys(ATTEMPT.values())) + ".\n\n")
     made(ROOT / "docs" / "reference" / "fleet.md", "states", "".join(drawn))
 
 
-def test_the_table_of_an_order_is_made_from_its_declaration() -> None:
-    rows = ["| Field | Option | Default | |\n|---|---|---|---|\n"]
+def test_the_list_of_an_order_is_made_from_its_declaration() -> None:
+    rows = []
     for field in declared():
-        default = "" if field.default in (None, "", (), False) or field.reads == "policy" else f"`{field.default}`"
-        option = f"`{field.option}`" if field.option else ""
-        rows.append(f"| `{field.path}` | {option} | {default} | {field.meaning} |\n")
+        default = "" if field.default in (None, "", (), False) or field.reads == "policy" else f" (`{field.default}`)"
+        rows.append(f"- `{field.path}`{default}: {field.meaning}\n")
     made(ROOT / "docs" / "reference" / "fleet.md", "fields", "".join(rows))
 
 
@@ -206,8 +197,8 @@ def test_the_index_lists_every_page_under_its_kind() -> None:
 def test_the_page_of_commands_is_made_from_them() -> None:
     rows = []
     for purpose, group in GROUPS.items():
-        rows.append(f"\n| {purpose} | |\n|---|---|\n")
-        rows += [f"| `treadle {name}` | {summary} |\n" for name, (_, summary) in group.items()]
+        rows.append(f"\n{purpose}:\n\n")
+        rows += [f"- `{name}`: {summary}\n" for name, (_, summary) in group.items()]
     made(ROOT / "docs" / "reference" / "commands.md", "commands", "".join(rows))
 
 
@@ -277,7 +268,7 @@ def test_help_and_errors_name_pages_that_an_installation_has() -> None:
 
 def test_every_field_of_a_session_spec_is_on_the_page_of_the_library() -> None:
     for field in treadle.SessionSpec.__struct_fields__:
-        assert f"| `{field}` |" in page("reference/python-api.md"), field
+        assert f"- `{field}`" in page("reference/python-api.md"), field
 
 
 def test_every_entry_of_the_state_directory_is_on_its_page() -> None:

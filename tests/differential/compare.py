@@ -181,8 +181,8 @@ INTRODUCTION = """\
 # Compared with Claude Code
 
 `make test-compatibility` runs the same programs on Claude Code {claude} and on `treadle`, with the same scripted model,
-compares what happened, and writes this page. It covers the types of the Python SDK ({python})
-and of the TypeScript SDK ({typescript}), and `claude --help`: {counts}.
+and writes this page. It covers the types of the Python SDK ({python}) and of the TypeScript SDK ({typescript}), and
+`claude --help`: {counts}.
 
 *Said*: a difference that the program reports at run time, or that is intended and explained here. *Different*: a bug.
 """
@@ -205,10 +205,6 @@ def introduction() -> str:
     return INTRODUCTION.format(**versions, counts=told)
 
 
-def _some(places: list[str]) -> str:
-    return "; ".join([*places[:2], *([f"{len(places) - 2} more"] if len(places) > 2 else [])])
-
-
 def _by_reason(checks: list[Check]) -> dict[str, list[str]]:
     """The differences that are said or meant: by reason, the scenarios (or fields) that show them."""
     found: dict[str, list[str]] = {}
@@ -216,8 +212,7 @@ def _by_reason(checks: list[Check]) -> dict[str, list[str]]:
         if check.verdict == "said":
             places = found.setdefault(check.why or "**not explained**", [])
             place = check.fact if check.scenario.startswith("types:") else check.scenario
-            if _cell(place) not in places:
-                places.append(_cell(place))
+            places.append(place)
     return found
 
 
@@ -230,10 +225,10 @@ def page(checks: list[Check]) -> str:
         introduction(),
         f"{summary(checks)}.{left}",
         "",
-        "| Difference | Where |",
-        "|---|---|",
+        "Differences, with a place where each shows:",
+        "",
     ]
-    lines += [f"| {_cell(why)} | {_some(places)} |" for why, places in _by_reason(checks).items()]
+    lines += [f"- {why} ({places[0]})" for why, places in _by_reason(checks).items()]
     wrong = [check for check in checks if check.verdict == "different"]
     if wrong:
         lines += ["", "| Scenario | What | Claude Code | Treadle |", "|---|---|---|---|"]
@@ -246,10 +241,8 @@ def page(checks: list[Check]) -> str:
             "",
             "Differences that are meant, in scenarios that were not run:",
             "",
-            "| Scenario | What | Why |",
-            "|---|---|---|",
         ]
-        lines += [f"| {_cell(at)} | {_cell(what)} | {_cell(why)} |" for (at, what), why in meant.items()]
+        lines += [f"- {why} ({at}: {what})" for (at, what), why in meant.items()]
     return "\n".join(lines) + "\n"
 
 

@@ -14,7 +14,7 @@ from tests.agent.test_images import png
 from tests.drivers.scenarios import NAMED, PATIENCE, Scenario, check_always, play
 from tests.drivers.test_session import RECORDED, UNHURRIED, replayed
 from tests.sessions.test_abilities import WISHES
-from tests.test_docs import ROOT, columns, made
+from tests.test_docs import ROOT, made
 from treadle.agents import _load, wrapped
 from treadle.drivers.card import Card, Launch, cards
 from treadle.errors import Unsupported
@@ -113,10 +113,19 @@ async def test_an_agent_without_commands_knows_none(card: Card, tmp_path: Path) 
 
 
 def test_the_table_in_the_docs_is_made_from_the_cards() -> None:
-    marks = {"native": "N", "emulated": "e", "unsupported": "."}
-    levels = {name: tuple(marks[card.capabilities[each]] for each in ABILITIES) for name, card in cards().items()}
-    texts = {"what it is": tuple(ability.what for ability in ABILITIES.values())}
-    page = ROOT / "docs" / "reference" / "agents.md"
-    made(page, "abilities", columns("ability", tuple(ABILITIES), {**levels, **texts}))
+    page, alike = ROOT / "docs" / "reference" / "agents.md", dict[tuple[bool, ...], list[str]]()
+    for name, card in cards().items():
+        alike.setdefault(tuple(card.capabilities[each] != "unsupported" for each in ABILITIES), []).append(name)
+    groups: dict[str, list[str]] = {}
+    for (ability, about), able in zip(ABILITIES.items(), zip(*alike, strict=True), strict=True):
+        has = [names[0] for names, can in zip(alike.values(), able, strict=True) if can]
+        lacks = [names[0] for names, can in zip(alike.values(), able, strict=True) if not can]
+        who = ", ".join(has) or "only native"
+        if 2 * len(has) > len(able):
+            who = f"all but {', '.join(lacks)}" if lacks else "all"
+        groups.setdefault(who, []).append(f"`{ability}` ({about.what})")
+    lines = [f"- {who}: {', '.join(abilities)}\n" for who, abilities in groups.items()]
+    lines += ["\n", *(f"What {names[0]} can, {', '.join(names[1:])} can.\n" for names in alike.values() if names[1:])]
+    made(page, "abilities", "".join(lines))
     warned = [f"- `{name}`: {one.routine}" for name, one in ABILITIES.items() if one.routine]
     made(page, "warned", "\n".join(warned) + "\n")

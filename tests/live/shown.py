@@ -81,65 +81,39 @@ def kept() -> dict[str, dict[str, list[str]]]:
 
 
 def on_the_page() -> dict[str, dict[str, list[str]]]:
-    lines = PAGE.read_text().splitlines() if PAGE.exists() else []
-    head, *rows = [[cell.strip() for cell in line.strip("| ").split("|")] for line in lines if line.startswith("| ")]
-    tried = dict(zip(head[1:], (cell.split(", ") for cell in rows[0][1:]), strict=True))
+    """An agent's line has its version and the earliest day of its results; what it does not name was shown."""
     found: dict[str, dict[str, list[str]]] = {}
-    for ability, *cells in rows[1:]:
-        for name, text in zip(head[1:], cells, strict=True):
-            if seen := re.fullmatch(r"(?:works|refused)(?:, ([\d.]+))?(?:, (\d+-\d+-\d+))?", text):
-                version, day = tried[name]
-                found.setdefault(name, {})[ability] = [seen[1] or version, seen[2] or day]
+    for name, version, day, less in re.findall(LINE, PAGE.read_text() if PAGE.exists() else ""):
+        if name in cards():
+            wanted = {*ASKED_FOR, *declared(name)} - {*less.split(", ")}
+            found[name] = {ability: [version, day] for ability in wanted}
     return found
+
+
+LINE = r"(?m)^- (\w+) ([\d.]+), ([\d-]+)[^:]*: [\d/]+(?:, not shown: ([\w, ]+))?$"
+
+
+def declared(agent: str) -> list[str]:
+    return [name for name in ABILITIES if can(cards()[agent].capabilities, name)]
 
 
 def page() -> str:
     lines = [
         "# What each agent does when it is asked",
         "",
-        "Made by `make test-agents` with the real programs, each against a scripted model, and judged by the effect:",
-        "*works* as its card declares, or *refused* when asked for. The first row has the version and the day, a cell",
-        "what differs from them. A dot: not declared, so refused or not reported.",
+        "Made by `make test-agents` with the real programs, each against a scripted model. For each agent:",
+        "version, days, and how many [declared abilities](agents.md#what-they-can-be-asked-for) were seen to work.",
+        f"Without the ability, {' and '.join(ASKED_FOR)} were refused.",
         "",
-        *table(),
-        "",
-        "Declared abilities that were seen to work: "
-        + ", ".join(f"{name} {count(name)}" for name in PROGRAMS if name in cards())
-        + ".",
+        *(line(name) for name in PROGRAMS if name in cards()),
     ]
     return "\n".join(lines) + "\n"
 
 
-def last(agent: str, found: dict[str, dict[str, list[str]]]) -> tuple[str, str]:
-    """The newest version that was tried, and the day of most of its results."""
-    seen = [(version, day) for version, day in found.get(agent, {}).values() if day[:1].isdigit()]
-    return max(set(seen), key=lambda each: (seen.count(each), each), default=("", ""))
-
-
-def cell(agent: str, ability: str, found: dict[str, dict[str, list[str]]]) -> str:
-    """Whether it works, and of which version and when, where that differs from the first row."""
-    declared = can(cards()[agent].capabilities, ability)
-    version, when = found.get(agent, {}).get(ability, ("", ""))
-    if not when or not (declared or ability in ASKED_FOR):
-        return "not tried yet" if declared else "."
-    if not when[0].isdigit():
-        return f"{version} {when}"
-    usual = last(agent, found)
-    differs = [text for text, usually in zip((version, when), usual, strict=True) if text != usually]
-    return ", ".join(["works" if declared else "refused", *((version, when) if version != usual[0] else differs)])
-
-
-def table() -> list[str]:
-    found, names = kept(), [name for name in PROGRAMS if name in cards()]
-    rows = ["| ability | " + " | ".join(names) + " |", "|---" * (len(names) + 1) + "|"]
-    rows.append("| tried | " + " | ".join(", ".join(last(name, found)) for name in names) + " |")
-    return [*rows, *(f"| {each} | {' | '.join(cell(name, each, found) for name in names)} |" for each in ABILITIES)]
-
-
-def count(agent: str) -> str:
-    """How many of the declared abilities have been shown."""
-    if agent not in PROGRAMS:
-        return ""
-    found = kept().get(agent, {})
-    declared = [name for name in ABILITIES if can(cards()[agent].capabilities, name)]
-    return f"{sum(found.get(name, ['', 'x'])[1][:1].isdigit() for name in declared)}/{len(declared)}"
+def line(agent: str) -> str:
+    found = {name: seen for name, seen in kept().get(agent, {}).items() if seen[1][:1].isdigit()}
+    version, days = max((seen[0] for seen in found.values()), default=""), sorted({seen[1] for seen in found.values()})
+    when = " to ".join(dict.fromkeys([*days[:1], *days[-1:]]))
+    lacks = [name for name in declared(agent) if found.get(name, [""])[0] != version]
+    without = f", not shown: {', '.join(lacks)}" if lacks else ""
+    return f"- {agent} {version}, {when}: {len(declared(agent)) - len(lacks)}/{len(declared(agent))}{without}"

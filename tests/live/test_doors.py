@@ -460,34 +460,27 @@ HEAD = """# What an agent cannot do, asked for over every door
 
 Made by `make test-agents PART=doors`: every agent that does not declare an ability is asked for it over every door that
 has a way to ask. *refused*: the door answers with the reason, and the agent hears nothing. *denied*: an approval of
-another input is a denial. *warned*: the work goes on with a warning. A dot: that door has no way to ask for it.
+another input is a denial. *warned*: the work goes on with a warning.
 """
 FOOT = """The chat, the page and `treadle fleet say` use the same check on the session itself.
 """
 
 
 def page(found: dict[str, dict[str, dict[str, list[str]]]]) -> str:
-    abilities = [name for name in ABILITIES if any(name in asked for asked in DOORS.values())]
-    rows = ["| ability | " + " | ".join(DOORS) + " |", "|---" * (len(DOORS) + 1) + "|"]
-    for ability in abilities:
-        cells = [_cell(found.get(door, {}).get(ability, {}), door, ability) for door in DOORS]
-        rows.append(f"| {ability} | " + " | ".join(cells) + " |")
-    asked = [(name, each) for door, ability, name in CASES if (each := found.get(door, {}).get(ability, {}).get(name))]
-    lost = sorted(name for name, (became, _) in asked if became == "lost")
+    became: dict[str, dict[str, list[str]]] = {door: {} for door in DOORS}
+    asked: dict[str, tuple[str, str]] = {}
+    for door, ability, name in CASES:
+        word, day = found.get(door, {}).get(ability, {}).get(name, ["not tried", ""])
+        if ability not in (abilities := became[door].setdefault(word, [])):
+            abilities.append(ability)
+        if day:
+            asked[f"{name}, {ability}, {door}"] = (word, day)
+    rows = [
+        f"- {door}: " + "; ".join(f"{word}: {', '.join(abilities)}" for word, abilities in words.items())
+        for door, words in became.items()
+    ]
+    lost = sorted(case for case, (word, _) in asked.items() if word == "lost")
     told = f"Silent losses: {len(lost)} of {len(asked)} (agents, abilities and doors)"
-    days = sorted({day for _, (_, day) in asked})
-    last = f"{told}{': ' if lost else ''}{', '.join(lost)}; tried on {' and '.join(days)}."
+    days = sorted({day for _, day in asked.values()})
+    last = f"{told}{': ' if lost else ''}{'; '.join(lost)}; tried on {' and '.join(days)}."
     return "\n".join([HEAD, *rows, "", last, "", FOOT])
-
-
-def _cell(found: dict[str, list[str]], door: str, ability: str) -> str:
-    if ability not in DOORS[door]:
-        return "."
-    lacking = [name for name in PROGRAMS if not can(cards()[name].capabilities, ability)]
-    if not lacking:
-        return "all can"
-    became: dict[str, int] = {}
-    for name in lacking:
-        word = found.get(name, ["not tried"])[0]
-        became[word] = became.get(word, 0) + 1
-    return ", ".join(f"{word} {count}/{len(lacking)}" for word, count in became.items())

@@ -17,14 +17,14 @@ from treadle.serve.server import every
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "http-api.md"
 
 
-def test_the_table_of_calls_is_made_from_the_code() -> None:
-    rows = ["| Call | Right | |\n|---|---|---|\n"]
+def test_the_list_of_calls_is_made_from_the_code() -> None:
+    rows: dict[str, list[str]] = {}
     for each in sorted(every(), key=lambda each: (each.path, each.method)):
-        rows.append(
-            f"| `{each.method} {each.path.replace('{', '').replace('}', '')}` | {each.right} "
-            f"| {re.split(r'[:;.]( |$)', each.summary)[0]} |\n"
-        )
-    made(PAGE, "calls", "".join(rows))
+        usual = "watch" if each.method == "GET" else "all"
+        right = "" if each.right == usual else f" ({each.right})"
+        path = each.path.replace("{", "").replace("}", "")
+        rows.setdefault(path.split("/")[1], []).append(f"`{each.method} {path}`{right}")
+    made(PAGE, "calls", "".join(f"- {', '.join(calls)}\n" for calls in rows.values()))
 
 
 @pytest.mark.parametrize("language", ["python", "sh", "typescript"])

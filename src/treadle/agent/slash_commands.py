@@ -929,13 +929,13 @@ COMMANDS: dict[str, SlashCommand] = {
 }
 
 
-_DURING_A_TURN = {"never": "yes", "with arguments": "without arguments", "always": "refused"}
+_DURING_A_TURN = {"never": "", "with arguments": " With arguments not during a turn.", "always": " Not during a turn."}
 
 
 def reference() -> str:
-    """The table of docs/reference/slash-commands.md."""
-    rows = ["| Command | What it does | During a turn |", "|---|---|---|"]
+    """The list of docs/reference/slash-commands.md."""
+    rows = []
     for command in COMMANDS.values():
-        forms = "<br>".join(f"`{form}`".replace("|", "\\|") for form in command.forms)
-        rows.append(f"| {forms} | {command.help} | {_DURING_A_TURN[command.alone]} |")
-    return "\n".join(rows) + "\n"
+        forms = ", ".join(f"`{form}`" for form in command.forms)
+        rows.append(f"- {forms}: {command.help}{_DURING_A_TURN[command.alone]}\n")
+    return "".join(rows)

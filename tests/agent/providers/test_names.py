@@ -23,7 +23,7 @@ def test_every_prefix_and_variable_is_in_the_reference() -> None:
     page = (Path(__file__).parents[3] / "docs/reference/models.md").read_text()
     variables = [name for vendor in VENDORS.values() for name in (vendor.key, vendor.base) if name]
     assert [name for name in variables if f"`{name}`" not in page] == []
-    assert [prefix for prefix in PREFIXES if f"| `{prefix}:" not in page] == []
+    assert [prefix for prefix in PREFIXES if f"- `{prefix}:" not in page] == []
 
 
 def test_prices_and_thinking_are_those_of_the_full_name_first() -> None:

@@ -26,7 +26,7 @@ def test_every_tool_is_documented_with_its_kind_and_exactly_its_arguments(name: 
     text = section(name)
     tool = toolbox.load(name)
     assert f"Kind `{tool.kind}`" in text
-    rows = re.findall(r"^\| `(\w+)` \|", text, re.M)
+    rows = re.findall(r"^- `(\w+)`", text, re.M)
     assert sorted(rows) == sorted(toolbox.parameters(tool)["properties"])
 
 
@@ -35,7 +35,7 @@ def test_the_limits_on_the_page_are_those_of_the_code() -> None:
         "read_file": f"at most {file_tools.MAX_LINES:,}",
         "edit_file": f"at most {files.MAX_EDIT >> 20} MiB",
         "glob": f"at most {search.MAX_FILES:,}",
-        "grep": f"; {search.MAX_MATCHES} |",
+        "grep": f"; {search.MAX_MATCHES}\n",
         "bash": f"at most {bash.MAX_TIMEOUT:,.0f}; 120",
         "web_fetch": f"{web_fetch.MAX_BYTES >> 20} MiB, {web_fetch.MAX_SECONDS:g} s and {web_fetch.MAX_REDIRECTS} red",
         "What all of them share": f"at most {toolbox.DISK_CAP >> 20} MiB",

@@ -4,12 +4,12 @@ from typing import Any, get_args
 
 import pytest
 
-from tests.test_docs import ROOT, columns, made
+from tests.test_docs import ROOT, made
 from treadle import events
 from treadle.drivers.card import cards
 from treadle.wire.acp.translation import AcpOutgoing
 from treadle.wire.codex.translation import AppServerOutgoing, ExecRecords
-from treadle.wire.common.losses import NAMES, NOTHING, WIRES, rows
+from treadle.wire.common.losses import NAMES, WIRES
 from treadle.wire.sidecar.events import SidecarOutgoing
 from treadle.wire.worker.events import WorkerOutgoing
 from treadle.wire.worker.versions import NEWEST
@@ -96,28 +96,21 @@ def _fields() -> list[tuple[str, str]]:
     return [(kind.__name__, field) for kind in get_args(events.AnyEvent) for field in kind.__struct_fields__]
 
 
-def test_the_table_in_the_docs_is_made_from_this() -> None:
-    marks = {"native": "yes", "emulated": "in part", "dropped": "-"}
-    wires = {wire: tuple(marks[row.level] for row in rows(NOTHING, wire)) for wire in WIRES}
-    table = columns("event", tuple(f"`{name}`" for name in NAMES), wires, leave="yes")
-    made(ROOT / "docs" / "reference" / "agents.md", "losses", table)
-
-
 def test_what_each_agent_is_stands_in_the_docs() -> None:
     found = {f"`{card.name}:{card.takes}`" if card.prefix else f"`{card.name}`": card for card in cards().values()}
-    parts = ["| Agent | Driven by | Recorded | Install |", "|---|---|---|---|"]
-    for typed, card in found.items():
-        recorded, install = ", ".join(card.recorded), f"`{card.install}`" if card.recorded else ""
-        parts.append(f"| {typed}: {card.title} | {card.how} | {recorded} | {install} |")
+    ways: dict[str, list[str]] = {}
     notes: dict[str, list[str]] = {}
     for typed, card in found.items():
+        told = f"{' '.join([card.title, *card.recorded])}, `{card.install}`" if card.recorded else card.title
+        ways.setdefault(card.how, []).append(f"{typed} ({told})")
         for note in card.notes:
             notes.setdefault(note, []).append(typed)
-    parts += ["", *(f"- {', '.join(names)}: {note}" for note, names in notes.items()), ""]
-    parts += ["| Agent | Variables that it sees |", "|---|---|"]
+    parts = [*(f"- {', '.join(names)}: {how}" for how, names in ways.items()), "", "Peculiarities:", ""]
+    parts += [f"- {', '.join(names) if len(names) < 4 else 'over ACP'}: {note}" for note, names in notes.items()]
+    parts += ["", "Variables that they see:", ""]
     for typed, card in found.items():
         if card.environment:
             wide = tuple(name.removesuffix("*") for name in card.environment if name.endswith("*"))
             names = [name for name in card.environment if name.endswith("*") or not name.startswith(wide)]
-            parts.append(f"| {typed} | {', '.join(f'`{name}`' for name in names)} |")
+            parts.append(f"- {typed}: {', '.join(f'`{name}`' for name in names)}")
     made(ROOT / "docs" / "reference" / "agents.md", "cards", "\n".join(parts) + "\n")
