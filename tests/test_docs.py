@@ -177,7 +177,7 @@ def test_the_list_of_an_order_is_made_from_its_declaration() -> None:
     rows = []
     for field in declared():
         default = "" if field.default in (None, "", (), False) or field.reads == "policy" else f" (`{field.default}`)"
-        rows.append(f"- `{field.path}`{default}: {field.meaning}\n")
+        rows.append(f"- `{field.path}`{default}: {f'`{field.option}`' if field.option else field.meaning}\n")
     made(ROOT / "docs" / "reference" / "fleet.md", "fields", "".join(rows))
 
 

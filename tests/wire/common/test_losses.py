@@ -99,15 +99,10 @@ def _fields() -> list[tuple[str, str]]:
 def test_what_each_agent_is_stands_in_the_docs() -> None:
     found = {f"`{card.name}:{card.takes}`" if card.prefix else f"`{card.name}`": card for card in cards().values()}
     ways: dict[str, list[str]] = {}
-    notes: dict[str, list[str]] = {}
     for typed, card in found.items():
         told = f"{' '.join([card.title, *card.recorded])}, `{card.install}`" if card.recorded else card.title
         ways.setdefault(card.how, []).append(f"{typed} ({told})")
-        for note in card.notes:
-            notes.setdefault(note, []).append(typed)
-    parts = [*(f"- {', '.join(names)}: {how}" for how, names in ways.items()), "", "Peculiarities:", ""]
-    parts += [f"- {', '.join(names) if len(names) < 4 else 'over ACP'}: {note}" for note, names in notes.items()]
-    parts += ["", "Variables that they see:", ""]
+    parts = [*(f"- {', '.join(names)}: {how}" for how, names in ways.items()), "", "Variables that they see:", ""]
     for typed, card in found.items():
         if card.environment:
             wide = tuple(name.removesuffix("*") for name in card.environment if name.endswith("*"))
