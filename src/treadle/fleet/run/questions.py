@@ -130,7 +130,7 @@ class Questions:
         nth = self._count
         await self._attempt.report(RunAsked, ask=content, number=request, again=again, nth=nth)
         key = again or await self._key(number)
-        parking = asyncio.create_task(self._park()) if spec.park is not None and self._attempt.can_resume else None
+        parking = asyncio.create_task(self._park(key)) if spec.park is not None and self._attempt.can_resume else None
         try:
             answer = await self._answered(key)
         finally:
@@ -158,23 +158,27 @@ class Questions:
     async def before(self) -> str:
         """What the agent is told about the question it had asked when it was cut off."""
         key = self._left_open
-        bus = self._attempt.bus
-        ask, answer = (await bus.get(keys.ASK(key)), await bus.get(keys.ANSWER(key))) if key else (None, None)
-        if ask is None or answer is None:
+        ask = await self._attempt.bus.get(keys.ASK(key)) if key else None
+        given = await self._given_to(key) if ask else None
+        if ask is None or given is None:
             return ""
         asked = keys.ASK.read(ask.value, ask.key)
-        given: AnswerRecord = read_answer(answer.value, answer.key)
-        if not given.stands:
-            return ""
         what = asked.command or asked.text or asked.tool
         words = f" with the words: {given.text}" if given.text else ""
         if given.decision == "allow":
             return f"You had asked for permission: {what}. It was given{words}. Do it now if it is still needed."
         return f"You had asked for permission: {what}. It was refused{words}. Do without it."
 
-    async def _park(self) -> None:
+    async def _given_to(self, key: str) -> AnswerRecord | None:
+        entry = await self._attempt.bus.get(keys.ANSWER(key))
+        given = read_answer(entry.value, entry.key) if entry else None
+        return given if given and given.stands else None
+
+    async def _park(self, key: str) -> None:
         """Give the slot back when no one answers for a while; the session continues when someone has."""
         await asyncio.sleep(self._attempt.spec.park or 0.0)
+        while await self._given_to(key):  # it is about to be taken, or withdrawn
+            await asyncio.sleep(0.1)
         await self._give_back()
 
     async def _key(self, number: asyncio.Future[str]) -> str:
