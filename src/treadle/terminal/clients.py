@@ -165,10 +165,7 @@ class Clients:
             self.loop.forget(self.listener.fileno())
             self.loop.at("accept", time.monotonic() + ACCEPT_PAUSE, self._listen)
             return
-        welcome, most = sockets.same_user(sock), self.session.settings.clients_max
-        if welcome and len(self.every) >= most and (silent := self._silent()):
-            self._drop(silent, "it has said nothing, and another needs its place")
-        if not welcome or len(self.every) >= most:
+        if not self._admits(sock):
             self.session.log("warn", "refused a connection", uid=sockets.peer_uid(sock), clients=len(self.every))
             sock.close()
             return
@@ -178,6 +175,15 @@ class Clients:
         client.ready = lambda events: self._ready(client, events)
         self.every[client.number] = client
         self._reply(client, wire.Mode(wire.BINARY))
+
+    def _admits(self, sock: socket) -> bool:
+        """Another user never gets in, and takes no one's place. At the limit, who has said nothing makes room."""
+        if not sockets.same_user(sock):
+            return False
+        most = self.session.settings.clients_max
+        if len(self.every) >= most and (silent := self._silent()):
+            self._drop(silent, "it has said nothing, and another needs its place")
+        return len(self.every) < most
 
     def _silent(self) -> ConnectedClient | None:
         """The one that has been connected longest of those that have never said anything."""

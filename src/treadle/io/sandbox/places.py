@@ -19,12 +19,15 @@ import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache, partial
+from typing import TYPE_CHECKING
 
-from treadle.confinement import Confinement
 from treadle.io import descriptors
 from treadle.io.paths import config_file, homes, state_dir
 from treadle.policy import protected
 from treadle.policy.environment import PACKAGES, PROGRAMS, SETTINGS, harmless_lines
+
+if TYPE_CHECKING:
+    from treadle.confinement import Confinement
 
 PRIVATE = ("/tmp", "/var/tmp", "/run")
 """Each sandbox has its own of these, so the machine's are not visible in it."""
@@ -536,7 +539,7 @@ class Home:
             self._lock = None
 
 
-def missing(text: str, confinement: Confinement) -> list[str]:
+def missing(text: str, confinement: "Confinement") -> list[str]:
     """What of the home directories a text names that is there outside and is not shown inside."""
     from shutil import which  # imported late: most runs start nothing that is missing
 
