@@ -125,7 +125,7 @@ def test_the_table_in_the_docs_is_made_from_the_cards() -> None:
             who = f"all but {', '.join(lacks)}" if lacks else "all"
         groups.setdefault(who, []).append(f"`{ability}` ({about.what})")
     lines = [f"- {who}: {', '.join(abilities)}\n" for who, abilities in groups.items()]
-    lines += ["\n", *(f"What {names[0]} can, {', '.join(names[1:])} can.\n" for names in alike.values() if names[1:])]
+    lines += ["\n", *(f"Like {names[0]}: {', '.join(names[1:])}.\n" for names in alike.values() if names[1:])]
     made(page, "abilities", "".join(lines))
     warned = [f"- `{name}`: {one.routine}" for name, one in ABILITIES.items() if one.routine]
     made(page, "warned", "\n".join(warned) + "\n")
