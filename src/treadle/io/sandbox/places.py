@@ -19,10 +19,10 @@ import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache, partial
-from typing import TYPE_CHECKING
 
 from treadle.io import descriptors
 from treadle.io.paths import config_file, homes, state_dir
+from treadle.light import TYPE_CHECKING
 from treadle.policy import protected
 from treadle.policy.environment import PACKAGES, PROGRAMS, SETTINGS, harmless_lines
 
