@@ -162,26 +162,32 @@ async def test_a_slow_agent_slows_the_service_and_nothing_piles_up(tmp_path: Pat
 
 
 @pytest.mark.parametrize(
-    ("path", "key", "status"),
+    ("line", "key", "status"),
     [
-        ("/v1/messages", "another-key", 401),
-        ("/v1/messages", TOKEN[:-1], 401),
-        ("/v1/messages", KEY, 401),
-        ("/../secret", TOKEN, 404),
-        ("/v1/%2e%2e/secret", TOKEN, 404),
-        ("/v1/messages#/models/x", TOKEN, 404),
-        (f"/v1/{TOKEN}/messages?x={TOKEN}", "", 401),
+        ("POST /v1/messages", "another-key", 401),
+        ("POST /v1/messages", TOKEN[:-1], 401),
+        ("POST /v1/messages", KEY, 401),
+        ("POST /../secret", TOKEN, 404),
+        ("POST /v1/%2e%2e/secret", TOKEN, 404),
+        ("POST /v1/messages#/models/x", TOKEN, 404),
+        (f"POST /v1/{TOKEN}/messages?x={TOKEN}", "", 401),
+        ("HEAD /", "", 401),
+        ("HEAD /../secret", TOKEN, 404),
     ],
+    ids=lambda value: str(value).replace(TOKEN[:-1], "token"),  # the same in every worker of a parallel run
 )
 async def test_what_has_no_token_or_leads_elsewhere_is_refused(
-    path: str, key: str, status: int, tmp_path: Path
+    line: str, key: str, status: int, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with ModelServer(hello()) as server, before(server, tmp_path) as wiring:
         body = asking("anthropic", stream=False)
-        head = f"POST {path} HTTP/1.1\r\nhost: x\r\nx-api-key: {key}\r\ncontent-length: {len(body)}\r\n\r\n"
+        head = f"{line} HTTP/1.1\r\nhost: x\r\nx-api-key: {key}\r\ncontent-length: {len(body)}\r\n\r\n"
         reader, writer = await _sent(wiring.url, head.encode() + body)
         assert (await reader.readline()).split()[1] == str(status).encode() and server.requests == []
+        writer.write_eof()
+        assert (await reader.read()).endswith(b"\r\n\r\n") is line.startswith("HEAD ")
         writer.close()
+    assert not caplog.records
 
 
 async def test_the_agent_sees_no_more_of_the_base_url_than_its_version(tmp_path: Path) -> None:

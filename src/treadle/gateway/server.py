@@ -566,7 +566,8 @@ async def _say(
     headers = fields if fields is not None else [(b"content-type", b"application/json")]
     headers = [*headers, (b"content-length", str(len(body)).encode())]
     writer.write(http.send(h11.Response(status_code=status, headers=headers)) or b"")
-    writer.write((http.send(h11.Data(data=body)) or b"") + (http.send(h11.EndOfMessage()) or b""))
+    with contextlib.suppress(h11.LocalProtocolError):  # the answer to a HEAD has no body
+        writer.write((http.send(h11.Data(data=body)) or b"") + (http.send(h11.EndOfMessage()) or b""))
     await writer.drain()
 
 
