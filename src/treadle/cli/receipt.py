@@ -517,13 +517,15 @@ def gate_check(commit: str, target: str, file: str | None, junit: str | None, as
     made = ReceiptCheck(checked=commit)
     data = read(file, receipts.LARGEST) if file is not None else gate.note_of(user, commit)
     _verify_envelopes(data, wanted.keys, made)
-    for name, value in expecting.known(gate.expected_of(user, wanted, target, commit)).items():
+    expected = expecting.known(gate.expected_of(user, wanted, target, commit))
+    for name, value in expected.items():
         problem = expecting.unmet(name, value, made.facts)
         made.add(name, *([problem] if problem else []))
     if made.checks["setup"]:
         made.notes.append("the set-up is the base's where `treadle trust` was said, or --setup names the same")
     made.add("age", *gate.too_old(wanted, made.facts.get("finished", NOWHEN)))
     made.add("replayed", *gate.used_before(user, target, made.facts))
+    made.add("unchanged", *gate.gate_changes(user, expected["base"], commit))
     made.add("commit", *gate.brought_in(user, target, commit, made.facts))
     if made.facts.get("differences", "none") != "none":
         made.notes.append(f"claims and facts differ in {made.facts['differences']} places, which is not judged")

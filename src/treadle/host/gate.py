@@ -25,12 +25,7 @@ from treadle.verification.judge import settings_of
 from treadle.wire.sidecar.receipts import LARGEST
 from treadle.workspace.user_repository import UserRepository
 
-# Whose signatures count: a file with public keys, who they belong to, and from when until when they are good.
-#
-# seen = "SHA256" # optional: a receipt that the chain must still contain
-#
-# [[key]] public = "BASE64" # as `treadle receipt key` prints it who = "ci@example.com" since = 2026-01-01 # optional
-# until = 2027-01-01 # optional
+# Whose signatures count: a file of public keys, described in docs/reference/receipts.md.
 
 
 class TrustedKey(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -199,6 +194,12 @@ def brought_in(user: UserRepository, target: str, commit: str, facts: Mapping[st
     range_ = [commit, f"^{target}", *([f"^{made}"] if known else [])]
     for merge in user.run("rev-list", "--min-parents=2", "--end-of-options", *range_).stdout.decode().split()[:1]:
         yield f"commits: {merge[:12]} is a merge that the run did not make"
+
+
+def gate_changes(user: UserRepository, base: str, commit: str) -> Iterator[str]:
+    """The gate itself in the request: the next request would be judged by what this one wrote."""
+    if user.run("diff-tree", "-r", "--name-only", "--no-renames", base, commit, "--", PATH).stdout:
+        yield f"unchanged: the request changes {PATH}, which a person has to bring onto the branch"
 
 
 def used_before(user: UserRepository, target: str, facts: Mapping[str, str]) -> Iterator[str]:

@@ -167,10 +167,7 @@ class ReceiptStore:
     ) -> Receipt:
         raw = receipt.usage_raw if isinstance(receipt.usage_raw, dict) else {"claimed": receipt.usage_raw}
         more = dict(raw.get("treadle") or {})
-        more["chain"] = {
-            "sequence": last.sequence + 1 if last else 1,
-            "previous_sha256": last.sha256 if last else None,
-        }
+        more["chain"] = {"sequence": last.sequence + 1 if last else 1, "previous_sha256": last.sha256 if last else None}
         more["signature"] = None
         if signer is not None and run is not None:
             about = {"algorithm": signer.algorithm, "public_key": signer.public_key, "run": run.stated()}

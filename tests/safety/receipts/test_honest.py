@@ -1,4 +1,4 @@
-"""Honest work passes the default gate: 105 runs, over three ways to work and five policies, with none accused."""
+"""Honest work passes the default gate: 113 runs, over three ways to work and five policies, with none accused."""
 
 import json
 import os
