@@ -139,11 +139,10 @@ def test_the_list_of_keys_is_made_from_the_wire() -> None:
 
 
 def test_the_list_of_subjects_is_made_from_the_wire() -> None:
-    rows = []
-    for subject in SUBJECTS:
-        if not subject.pattern.startswith(BUCKET):
-            by = " (the scheduler)" if subject.by == "scheduler" else ""
-            rows.append(f"- `{subject.pattern}`{by}: {_fields(subject.type)}\n")
+    subjects = {each.pattern: each for each in SUBJECTS if not each.pattern.startswith(BUCKET)}
+    ours = [pattern for pattern in subjects if re.match(r"fleet\.(in\.node|beat|tell)", pattern)]
+    rows = [f"- `{name}`: {_fields(each.type)}\n" for name, each in subjects.items() if name not in ours]
+    rows.append(f"\nInternal: {', '.join(f'`{pattern}`' for pattern in ours)}.\n")
     made(ROOT / "docs" / "reference" / "fleet.md", "subjects", "".join(rows))
 
 

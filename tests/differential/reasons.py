@@ -6,30 +6,30 @@ TOLD: tuple[str, ...] = (
     *("No such option", "cannot be", "is not offered", "not supported"),
 )
 
-GIT = "git runs programs that the configuration of a repository names, so it is asked about"
-RM = "deleting is asked about, also where edits are allowed"
-WEB = "our modes let web_fetch read public pages without a question; private addresses are refused"
-SUGGESTED = "what is suggested is what our rules can say: exactly this call, or a mode"
-EARLY = "the history is written before a hook is called; Claude Code may write it later"
-STOPS = "fails closed: `continue: false` stops the call too, and the turn ends as interrupted"
-NAMES = "the model is offered our tools by our names; hosts see Claude's"
-WAITS = "subagents that the model does not put in the background are waited for"
+GIT = "git needs approval, because a repository's configuration can make it run programs"
+RM = "deleting needs approval, also in `acceptEdits`"
+WEB = "`web_fetch` reads public pages without a question and refuses private addresses"
+SUGGESTED = "suggestions are rules for exactly this call, or a mode"
+EARLY = "the history is written before a hook is called"
+STOPS = "`continue: false` also stops the call, and the turn ends as interrupted"
+NAMES = "the model sees our tools by our names, hosts by Claude's"
+WAITS = "subagents run in the foreground unless the model puts them in the background"
 UNMEASURED = "the time of a tool without its hooks and questions is not measured, so it is not told"
-THINKING = "no thinking is asked for; Claude Code asks for it all the same"
-OPUSPLAN = "refused: a model that changes with the mode"
+THINKING = "thinking is switched off; Claude Code requests it all the same"
+OPUSPLAN = "`opusplan` is refused"
 OWN_WORDS = "the same failure in our words"
-CONTEXT = "Claude Code asks the model itself to count what fills the context"
-DEAD = "a server that does not answer has 10 s before the first turn; Claude Code waits longer"
-PLAN = "a file outside of the workspace is asked about in every mode"
+CONTEXT = "Claude Code asks the model to count the context"
+DEAD = "the first turn waits 10 s for MCP servers; Claude Code waits longer"
+PLAN = "a file outside the workspace needs approval in every mode"
 
-UNTIMED = "this time is not measured, so it is not told"
-THEIRS_ALONE = "tells of a part of Claude Code that is not here"
-NOT_REPLAYED = "what the program itself puts into the conversation, as of a task that ended, is not written as a user's"
-ASKS = "told in addition, whenever permission is asked for"
-CHOSEN = "told when an effort was chosen; otherwise the service decides"
-FEWER = "fewer fields: what is not known here is left out"
-LISTED = "lists the skills that were asked for; Claude Code lists all, and offers these to the model"
-CLOSED = "fails closed: a hook that cannot be asked blocks"
+UNTIMED = "this time is not measured"
+THEIRS_ALONE = "about a part of Claude Code that is not here"
+NOT_REPLAYED = "records of the program itself, as of a task that ended, are not written as a user's"
+ASKS = "an additional notification of each request for permission"
+CHOSEN = "only when an effort was chosen"
+FEWER = "unknown fields are left out"
+LISTED = "only the requested skills are listed; Claude Code lists all"
+CLOSED = "a hook that cannot be reached blocks"
 
 TYPES = "types: *"
 BY_TYPE: dict[str, str] = {
@@ -46,16 +46,16 @@ REASONS: dict[tuple[str, str], str] = {
     ("option skills", "swim"): LISTED,
     ("hook PreCompact", "calls of the model"): "Claude Code calls the model twice for a summary",
     ("hook entry: http", "made"): CLOSED,
-    ("main agent unknown by flag", "*"): "an agent that neither a program nor a definition has as its name is refused",
+    ("main agent unknown by flag", "*"): "an unknown agent is refused",
     (
         "flag --allow-dangerously-skip-permissions",
         "*",
-    ): "Claude Code refuses it to root, who ran this; here it allows nothing by itself",
-    ("flag --disallowedTools", "refused"): "a call of a tool that is not offered counts as a denied one",
+    ): "it allows nothing by itself; Claude Code refuses it to root",
+    ("flag --disallowedTools", "refused"): "a call of a tool that is not offered counts as denied",
     ("flag --json-schema", "*"): "an answer that does not fit the schema fails the run",
-    ("flag --resume", "*"): "on an error the result is empty and its subtype error, as our own specification has it",
+    ("flag --resume", "*"): "on an error the result is empty and its subtype `error`",
     ("setting permissions.ask", "reached"): "the same refusal in our words",
-    ("hook PreCompact", "text"): "the result of a command says what it did",
+    ("hook PreCompact", "text"): "the result of a command describes its effect",
     ("default mode: git status", "*"): GIT,
     ("default mode: git log", "*"): GIT,
     ("acceptEdits: rm", "*"): RM,
