@@ -10,6 +10,7 @@ import pytest
 
 from tests.drivers.scenarios import DONE, USED
 from tests.live.test_terminal_sends import NAMES, AnsweringServer, RealAgent, strings
+from tests.terminal.support import connected
 from treadle.agent.providers.script import Script, ScriptedReply
 
 WIDTHS = (40, 80, 200)
@@ -54,6 +55,9 @@ class Sized(RealAgent):
             what = "taken" if taken and code == 0 else "refused" if code in (3, 4) and said and not taken else ""
             found_as = what or f"WRONG {code} {text[:30]!r} {said.strip()[:160]}"
             found[found_as] = found.get(found_as, 0) + 1
+            if not what:
+                with connected(self.place) as client:
+                    print(f"{self.kind} {self.SIZE[0]}: {text[:30]!r}\n{client.explain()['screen']}", flush=True)
             if what == "refused":
                 print(f"{self.kind} {self.SIZE[0]}: {text[:30]!r} {said.strip().splitlines()[0][:150]}", flush=True)
                 self.run("send", self.name, r"\e", "--escapes", "--anyway")

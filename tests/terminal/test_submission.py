@@ -74,7 +74,9 @@ ASKED, ANSWERED, EMPTY = "❯ run the tests", "● Done.", (EDGE, "❯ ", EDGE)
         (EMPTY, {"text": b"/model x/y", "quiet": COMMAND_TAKEN}, ENDED),
         (EMPTY, {"text": b"/srv/work is full", "quiet": COMMAND_TAKEN}, ""),
         (("❯ /srv/work is full", ANSWERED, *EMPTY), {"text": b"/srv/work is full"}, ENDED),
+        (("❯ - run the tests", ANSWERED, *EMPTY), {"text": b"* run `the` tests"}, ENDED),
         ((ASKED, ANSWERED, *EMPTY), {"text": b""}, ""),
+        (("❯ ---", ANSWERED, *EMPTY), {"text": b"---"}, ""),
     ],
 )
 def test_an_agent_has_taken_a_text_when_it_stands_above_the_box_with_an_answer_below(

@@ -157,6 +157,9 @@ def drawn(wall: Wall) -> list[str]:
         return screen.lines()
 
 
+WORDS = "Would you like to run the following command? · Reason: the old files are in the way · rm x"
+
+
 async def test_keys_choose_what_is_in_front_and_the_title_says_what_each_does(
     desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -168,13 +171,13 @@ async def test_keys_choose_what_is_in_front_and_the_title_says_what_each_does(
     assert (wall.chosen, wall.typing) == ("", "") and "no terminal waits for a person" in drawn(wall)[9]
     wall.found = [
         {"id": "a", "state": "idle", "state_ms": 61_000},
-        {"id": "b", "state": "permission", "began": 5, "message": "rm?", "agent": "codex", "dialog": "2-a1"},
+        {"id": "b", "state": "permission", "began": 5, "message": WORDS, "agent": "codex", "dialog": "2-a1"},
         {"id": "c", "state": "question", "began": 2, "message": "why?"},
         {"id": "d", "state": "thinking"},
     ]
     press(desk, wall, b"x")
     picture = drawn(wall)
-    assert picture[0].startswith(" c  question 0s  [?] why?") and "│ b  codex  permission 0s  [2-a1] rm?" in picture[0]
+    assert picture[0].startswith(" c  question 0s  [?] why?") and "│ b  codex  permission 0s  [2-a1] rm x" in picture[0]
     assert "│ a  idle 1m1s" in picture[4] and picture[9].startswith(" 1 more   arrows: choose")
     text = "".join(wall.picture())
     assert "\x1b[1;1H\x1b[0;1;97;41m c " in text and "\x1b[0;97;41m b " in text and "\x1b[0;97;100m a " in text

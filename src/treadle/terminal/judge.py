@@ -404,6 +404,7 @@ COMMAND = re.compile(rb"!|/[^\s/]*(\s|\Z)")
 """A text that is an agent's command and not a prompt. One that begins with a path is a prompt."""
 MARKS = "❯>›!*#&"
 EDGES = " │┃|\xa0"
+MARKDOWN = dict.fromkeys(map(ord, "*-#>`_~"))
 NO_TEXT = re.compile(r"[\s─╌━▄▀╭╮╰╯╹┃│]*")
 
 
@@ -480,9 +481,10 @@ def first_words(data: bytes) -> str:
 
 
 def count(words: str, lines: list[str]) -> int:
-    """How many of these lines have the words."""
-    bare = _bare(words)
-    return sum(bare in _bare(line) for line in lines) if bare else 0
+    """How many of these lines have the words. An agent may draw a prompt as Markdown, without its marks or with
+    others."""
+    bare = _bare(words.translate(MARKDOWN))
+    return sum(bare in _bare(line.translate(MARKDOWN)) for line in lines) if bare else 0
 
 
 def _bare(text: str) -> str:

@@ -156,6 +156,7 @@ def test_a_dialog_is_answered_with_one_key_and_only_while_it_asks(shell: Shell) 
     assert "an answer is one key" in shell.run("send", "x", "--answer", "yes").stderr
     assert shell.run("send", "x", "y", "--enter").returncode == 3
     assert shell.run("send", "x", "--answer", "").returncode == 2
+    assert shell.run("send", "x", "y", "--to", "1-abc").returncode == 2
     shell("send", "x", "--answer", "n")
     until(lambda: "'n\\n'" in shell.written("x") and "Create new file" in shell.written("x"))
     shell("wait", "x", "--state", "permission")

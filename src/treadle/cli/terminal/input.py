@@ -201,7 +201,7 @@ def instead_of_idle(name: str, state: dict[str, Any]) -> int | None:
 
 
 def _wait_for_news(watched: Sequence[Watched], deadline: float | None) -> None:
-    """Wait until show one claim reports something, or until it is time to look again."""
+    """Wait until one of them reports something, or until it is time to look again."""
     if is_past(deadline):
         raise TimedOut("it took too long")
     sockets = [one.client.sock for one in watched if one.client and not one.plain]
@@ -271,6 +271,8 @@ def send_command(given: Arguments) -> int:
         return _cancel(where, int(given.number("--cancel", 0)))
     if "--answer" in given.values:
         return _answer(where, given, words)
+    if "--to" in given.values:
+        raise UsageError("--to names the dialog of an --answer")
     data = _text(" ".join(words), "--escapes" in given.flags)
     if path := given.get("--file"):
         data += _read(path)
@@ -386,18 +388,12 @@ def _code(where: Place, answer: dict[str, Any], waits: bool, anyway: bool) -> in
     if not waits:
         if keyboard.accepted(answer):
             return 0
-        return _asks(where, state) if stage == "taken" else None
+        return instead_of_idle(where.id, state) if stage == "taken" else None
     if stage == "over" and (state["name"] == "idle" or anyway):
         return 0
     if stage in ("over", "taken") and not state.get("settling"):
-        return _asks(where, state)
+        return instead_of_idle(where.id, state)
     return None
-
-
-def _asks(where: Place, state: dict[str, Any]) -> int | None:
-    """The exit code for a turn that does not end in idle."""
-
-    return instead_of_idle(where.id, state)
 
 
 REASONS = {

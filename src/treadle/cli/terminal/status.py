@@ -149,9 +149,10 @@ STATUS_HELP = """Show a terminal's state.
     treadle status ID [--json]
 
 Prints session, pid, idle_ms, alive and state. If the agent's own report and its screen disagree, "but" is the source
-that was not believed. If the program waits for a person: the question and its dialog id. Then the texts queued with
-`treadle send --when-idle`. --json adds the evidence, and the exit record of an ended terminal. If the supervisor does
-not respond, as on a very busy machine, the state is unknown.
+that was not believed. "mode" is shown while the input box takes something else than prompts, such as shell commands. If
+the program waits for a person: the question and its dialog id. Then the texts queued with `treadle send --when-idle`.
+--json adds the evidence, and the exit record of an ended terminal. If the supervisor does not respond, as on a very
+busy machine, the state is unknown.
 """
 
 
@@ -179,9 +180,9 @@ def status_command(given: Arguments) -> int:
         f"alive:   {'true' if status.alive else 'false'}\n"
         f"state:   {found['name']} ({found['since_ms']}ms{hint})\n"
     )
-    against = found.get("why", {}).get("against")
-    for name, text in (("but", against), ("asks", found.get("message")), ("dialog", found.get("dialog"))):
-        if text:
+    found["but"], found["asks"] = found.get("why", {}).get("against"), found.get("message")
+    for name in ("but", "mode", "asks", "dialog"):
+        if text := found.get(name):
             sys.stdout.write(f"{name + ':':8} {text}\n")
     for prompt in detail.get("prompts") or []:
         why = f" until {WAITS_FOR.get(prompt['waits_for'], 'it is idle')}" if prompt["stage"] == "queued" else ""

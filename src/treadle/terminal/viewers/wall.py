@@ -98,6 +98,14 @@ def order(found: Sequence[dict[str, Any]], chosen: str = "") -> list[dict[str, A
     return sorted(found, key=lambda row: (row["id"] != chosen, in_line(row)))
 
 
+def end_of(message: str, cols: int) -> str:
+    """As many of the parts of what a dialog asks as fit, the command last: the question itself is the first to go."""
+    parts = message.split(" · ")
+    while len(parts) > 1 and width(" · ".join(parts)) > cols:
+        parts.remove(next((part for part in parts if part.endswith("?")), parts[0]))
+    return " · ".join(parts)
+
+
 def painted(runs: Sequence[Run], cols: int, true_colour: bool = True) -> str:
     """A row of a screen in so many columns, with its colours."""
     parts, used = [], 0
@@ -464,8 +472,9 @@ class Wall:
         asks, works = row["state"] in WAITING, row["state"] in AT_WORK
         colour = 41 if asks else 44 if works else 100
         about = [row["id"], row.get("agent") or "", f"{row['state']} {span((row.get('state_ms') or 0) // 1000)}"]
-        about += [f"[{row.get('dialog') or '?'}] {row.get('message') or ''}"] if asks else []
-        title = fitted(f" {'  '.join(filter(None, about))}", cols)
+        about += [f"[{row.get('dialog') or '?'}] "] if asks else []
+        title = f" {'  '.join(filter(None, about))}"
+        title = fitted(title + end_of(row.get("message") or "" if asks else "", cols - width(title)), cols)
         parts = [f"\x1b[{y + 1};{x + 1}H\x1b[0;{'1;' if front else ''}97;{colour}m{title}\x1b[0m"]
         tile = self.tiles.get(row["id"])
         body = tile.part(lines - 1)[1] if tile else [()] * (lines - 1)
