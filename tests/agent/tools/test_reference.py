@@ -26,7 +26,7 @@ def test_every_tool_is_documented_with_its_kind_and_exactly_its_arguments(name: 
     text = section(name)
     tool = toolbox.load(name)
     assert f"Kind `{tool.kind}`" in text
-    rows = re.findall(r"^- `(\w+)`", text, re.M)
+    rows = re.findall(r"`(\w+)`", "".join(re.findall(r"^- ([`\w, ]+)", text, re.M)))
     assert sorted(rows) == sorted(toolbox.parameters(tool)["properties"])
 
 
