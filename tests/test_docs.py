@@ -146,30 +146,14 @@ def test_the_list_of_subjects_is_made_from_the_wire() -> None:
     made(ROOT / "docs" / "reference" / "fleet.md", "subjects", "".join(rows))
 
 
-def diagram(table: Mapping[tuple[str, str], str]) -> str:
-    """The table as a picture, in the notation of Mermaid; what happens in several states is drawn from each."""
-    ways: dict[tuple[str, str], list[str]] = {}
-    for (state, happening), after in table.items():
-        ways.setdefault((state, after), []).append(happening)
-    first = next(iter(table))[0]
-    ends = {after for after in table.values()} - {state for state, _ in table}
-    lines = ["stateDiagram-v2", f"    [*] --> {first}"]
-    for (before, after), happenings in ways.items():
-        lines.append(f"    {before} --> {after}" + (f": {', '.join(happenings)}" if happenings != [after] else ""))
-    return "\n".join([*lines, *(f"    {end} --> [*]" for end in sorted(ends))]) + "\n"
-
-
-def test_the_picture_has_every_way_of_the_table() -> None:
-    drawn = diagram(QUESTION)
-    assert drawn.splitlines()[:2] == ["stateDiagram-v2", "    [*] --> open"] and "taken --> [*]" in drawn
-    assert "answered --> open: withdraw" in drawn and diagram(ORDER).count("-->") >= 20
-
-
-def test_the_pictures_of_states_are_drawn_from_their_tables() -> None:
-    tables: dict[str, Any] = {"An order": ORDER, "A question": QUESTION}
-    drawn = [f"{name}:\n\n```mermaid\n{diagram(table)}```\n\n" for name, table in tables.items()]
-    drawn.append("An attempt: " + ", ".join(f"`{state}`" for state in dict.fromkeys(ATTEMPT.values())) + ".\n\n")
-    made(ROOT / "docs" / "reference" / "fleet.md", "states", "".join(drawn))
+def test_the_lists_of_states_are_made_from_their_tables() -> None:
+    tables: dict[str, Mapping[tuple[str, str], str]] = {"order": ORDER, "attempt": ATTEMPT, "question": QUESTION}
+    rows = []
+    for name, table in tables.items():
+        for state in dict.fromkeys(before for before, _ in table):
+            after = dict.fromkeys(f"`{end}`" for (before, _), end in table.items() if before == state)
+            rows.append(f"- {name} `{state}`: {', '.join(after)}\n")
+    made(ROOT / "docs" / "reference" / "fleet.md", "states", "".join(rows))
 
 
 def test_the_list_of_an_order_is_made_from_its_declaration() -> None:
