@@ -100,8 +100,8 @@ def test_what_each_agent_is_stands_in_the_docs() -> None:
     found = {f"`{card.name}:{card.takes}`" if card.prefix else f"`{card.name}`": card for card in cards().values()}
     ways: dict[str, list[str]] = {}
     for typed, card in found.items():
-        told = f"{' '.join([card.title, *card.recorded])}, `{card.install}`" if card.recorded else card.title
-        ways.setdefault(card.how, []).append(f"{typed} ({told})")
+        told = "" if card.prefix else f" ({' '.join([card.title, *card.recorded])})"
+        ways.setdefault(card.how, []).append(typed + told)
     parts = [*(f"- {', '.join(names)}: {how}" for how, names in ways.items()), "", "Variables that they see:", ""]
     for typed, card in found.items():
         if card.environment:
