@@ -336,6 +336,8 @@ async def _agent(session: CommandedSession, args: str) -> CommandResult:
         return await _list(session)
     if verb in _AGENT_VERBS:
         return await _AGENT_VERBS[verb](session, rest)
+    if not rest.strip():  # more likely a name that is wrong than a task
+        raise WrongUse(f"{_shown(verb)} is no agent that is known here; `/agent run PROMPT` starts a subagent")
     return await _run(session, parse_run(args))
 
 

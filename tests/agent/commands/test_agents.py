@@ -41,6 +41,13 @@ async def test_run_in_the_background_answers_at_once_and_the_agent_hears_of_it(o
     assert said[0].startswith("[background task agent_1 (count) completed]\nthere are three") and said[1] == "go on"
 
 
+async def test_a_single_word_is_a_wrong_name_and_no_prompt(opened: Opened) -> None:
+    session = await opened(HELPERS)
+    result = await session.command("agent", "codexx")
+    assert result is not None and not result.ok and "'codexx' is no agent" in result.message
+    assert session.tasks.list() == []
+
+
 async def test_an_interrupted_parallel_leaves_nothing_running(opened: Opened) -> None:
     session = await opened(HELPERS)
     command = asyncio.create_task(session.command("agent", 'parallel a:"wait" b:"wait"'))
