@@ -52,6 +52,17 @@ def test_a_claim_of_one_clone_is_refused_in_the_other_until_it_is_released(proje
     assert not git(second, "for-each-ref", "refs/heimdall").strip(), "the ref is the remote's alone"
 
 
+def test_the_set_up_of_an_agent_shares_claims_if_a_person_names_the_remote(project: Path, second: Path) -> None:
+    assert "not shared with other clones" in here("setup", "claude", cwd=project).stdout
+    assert "no remote" in here("setup", "claude", "--share", "upstream", cwd=project).stderr
+    for top in (project, second):
+        assert "last read from origin" in here("setup", "claude", "--share", "origin", cwd=top).stdout
+    assert "not shared" not in here("setup", "codex", cwd=second).stdout
+    Claims(Planning(project=str(project)), str(project)).claim(BOB, ["src/**"], "T-1")
+    with pytest.raises(Collision, match="T-1"):
+        Claims(Planning(project=str(second)), str(second)).claim(ANN, ["src/a/b.ts"], "T-2")
+
+
 def test_of_two_clones_that_claim_at_the_same_moment_one_is_refused(
     project: Path, second: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

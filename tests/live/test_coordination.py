@@ -154,6 +154,29 @@ async def test_two_programs_in_two_worktrees(two: tuple[Path, Path], tmp_path_fa
     assert holders(one) == ["codex-mcp-client"]
 
 
+async def test_two_programs_in_two_clones(two: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory) -> None:
+    one, _ = two
+    base = tmp_path_factory.mktemp("clones")
+    homes = {name: tmp_path_factory.mktemp(name) for name in ("claude", "codex")}
+    git(base, "clone", "-q", "--bare", str(one), str(base / "shop.git"))
+    git(one, "remote", "add", "origin", str(base / "shop.git"))
+    git(base, "clone", "-q", str(base / "shop.git"), str(base / "other"))
+    set_up("claude", one, homes["claude"], "--share", "origin")
+    environment("codex", homes["codex"], "http://127.0.0.1:1")
+    config = homes["codex"] / "codex" / "config.toml"
+    config.write_text(config.read_text() + f'\n[projects."{base / "other"}"]\ntrust_level = "trusted"\n')
+    set_up("codex", base / "other", homes["codex"], "--trust", "--share", "origin")
+    await run("claude", homes["claude"], one, claim("claude", "src/**"))
+    patch = PROGRAMS["codex"].tools.shell("echo 'a = 3' > src/a.py")
+    elsewhere = PROGRAMS["codex"].tools.shell("echo x > notes.txt")
+    calls = (claim("codex", "src/a.py"), patch, elsewhere)
+    told = await run("codex", homes["codex"], base / "other", *calls, fresh=False)
+    assert told.count("COLLISION") >= 2 and "claude-code" in told, (homes["codex"] / "last.txt").read_text()
+    assert (base / "other" / "src" / "a.py").read_text() == "a = 1\n" and (base / "other" / "notes.txt").exists()
+    who = subprocess.check_output(["treadle", "coord", "who"], cwd=base / "other", text=True)
+    assert "waits for src/a.py" in who and "claude-code" in who
+
+
 @pytest.mark.parametrize("name", ["gemini", "opencode", "qwen", "copilot"])
 async def test_another_program_is_refused_and_then_granted(
     name: str, two: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory

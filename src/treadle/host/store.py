@@ -315,9 +315,8 @@ def _misplaced(link: ChainLink, previous: ChainLink | None) -> list[Problem]:
         text = f"{link.sequence - expected} receipts before it are missing from the chain"
         return [Problem(kind="removed", run_id=link.run_id, message=text)]
     if link.sequence < expected:
-        return [
-            Problem(kind="reordered", run_id=link.run_id, message=f"number {link.sequence} comes after {expected - 1}")
-        ]
+        text = f"number {link.sequence} comes after {expected - 1}"
+        return [Problem(kind="reordered", run_id=link.run_id, message=text)]
     if link.previous != (previous.sha256 if previous else None):
         return [Problem(kind="reordered", run_id=link.run_id, message="it does not follow the one before it")]
     return []

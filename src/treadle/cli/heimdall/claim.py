@@ -254,7 +254,7 @@ def _proof(claims: Claims, args: Arguments) -> int:
     return 0
 
 
-def _share(claims: Claims, args: Arguments) -> int:
+def share(claims: Claims, args: Arguments) -> int:
     (what,) = args.exactly(1, "a remote, off or now")
     if what != "now":
         bindings.require(claims.planning, "decide with whom claims are shared")
@@ -412,7 +412,7 @@ _COMMANDS: dict[str, Callable[[Claims, Arguments], int]] = {
     "reap": _reap,
     "guard": _guard,
     "proof": _proof,
-    "share": _share,
+    "share": share,
     "radar": _radar,
 }
 

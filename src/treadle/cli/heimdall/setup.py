@@ -3,24 +3,29 @@
 import os
 from hashlib import sha256
 
+from treadle.cli.heimdall.claim import share
 from treadle.cli.heimdall.table import Arguments, UsageError, err, out, put, small
-from treadle.coordination import hosts, repository
+from treadle.coordination import changes, hosts, repository
+from treadle.coordination.claims import Claims
 from treadle.coordination.hosts import Manifest, planned
 from treadle.coordination.planning import Planning
+from treadle.coordination.record import SeenClones
 
 SETUP_HELP = """treadle coord setup: make an external agent claim files and respect claims
 
 treadle coord setup claude|codex|gemini|qwen|copilot|opencode|cursor [--dry-run] [--trust] [--no-guard]
+                    [--share REMOTE]
     in this repository: registers the MCP server, adds hooks that refuse or undo writes to claimed files, and a
     paragraph to AGENTS.md (or CLAUDE.md, GEMINI.md); installs the hooks of `heimdall-claim guard`, unless --no-guard
     --dry-run shows what would change; --trust (codex): mark the hook as trusted; otherwise Codex asks you
+    --share REMOTE: exchange claims with the repository's other clones, as `heimdall-claim share`
 treadle coord setup PROGRAM --remove [--dry-run]
     undoes the setup; files that were not changed since are restored byte for byte; the git hooks stay (remove them with
     `heimdall-claim guard uninstall`)
 """
 
 
-@small(SETUP_HELP, flags="--dry-run --remove --trust --no-guard")
+@small(SETUP_HELP, "--share", "--dry-run --remove --trust --no-guard")
 def setup_command(args: Arguments) -> int:
     if len(args.rest) != 1 or args.rest[0] not in hosts.NAMES:
         raise UsageError(f"expected one of {', '.join(hosts.NAMES)}")
@@ -47,6 +52,10 @@ def setup_command(args: Arguments) -> int:
         out(note)
     if found is not None:
         _guard(planning, wanted="--no-guard" not in args.flags)
+        if remote := args.get("--share"):  # claims leave this clone only through a remote that a person names
+            return share(Claims(planning, top), Arguments([remote]))
+        if changes.read(planning.project, "remote") and not SeenClones(planning).age():
+            out("Claims are not shared with other clones of this repository: heimdall-claim share REMOTE")
     return 0
 
 
@@ -68,12 +77,8 @@ def _show(plan: dict[str, tuple[str | None, str]]) -> None:
     from difflib import unified_diff
 
     for path, (before, after) in plan.items():
-        old = (before or "").splitlines(keepends=True)
-        put(
-            "".join(
-                unified_diff(old, after.splitlines(keepends=True), path if before is not None else "/dev/null", path)
-            )
-        )
+        was, old = (path, before) if before is not None else ("/dev/null", "")
+        put("".join(unified_diff(old.splitlines(keepends=True), after.splitlines(keepends=True), was, path)))
 
 
 def _guard(planning: Planning, *, wanted: bool) -> None:
