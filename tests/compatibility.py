@@ -21,13 +21,8 @@ LISTS = {
         "tests/doors/worker/test_fixtures.py",
     ),
     "one-shot events and exit codes": (
-        *(
-            "tests/cli/test_oneshot.py",
-            "tests/doors/oneshot/test_run.py",
-            "tests/doors/oneshot/test_verbose.py",
-            "tests/doors/oneshot/test_headless.py",
-        ),
-        "tests/doors/oneshot/test_compared.py",
+        *("tests/cli/test_oneshot.py", "tests/doors/oneshot/test_run.py"),
+        *("tests/doors/oneshot/test_verbose.py", "tests/doors/oneshot/test_headless.py"),
     ),
     "faults of model services": ("tests/agent/providers/test_hostile.py", "tests/agent/providers/test_failures.py"),
 }

@@ -157,10 +157,14 @@ def test_the_lists_of_states_are_made_from_their_tables() -> None:
 
 
 def test_the_list_of_an_order_is_made_from_its_declaration() -> None:
-    rows = []
+    alike, rows = [], []
     for field in declared():
         default = "" if field.default in (None, "", (), False) or field.reads == "policy" else f" (`{field.default}`)"
-        rows.append(f"- `{field.path}`{default}: {f'`{field.option}`' if field.option else field.meaning}\n")
+        if field.option == "--" + field.path.replace("_", "-"):
+            alike.append(f"`{field.path}`{default}")
+        else:
+            rows.append(f"- `{field.path}`{default}: {f'`{field.option}`' if field.option else field.meaning}\n")
+    rows.append(f"\nAs the options of the same names: {', '.join(alike)}.\n")
     made(ROOT / "docs" / "reference" / "fleet.md", "fields", "".join(rows))
 
 
