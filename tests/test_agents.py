@@ -71,7 +71,7 @@ def test_a_person_adds_an_agent_in_the_settings() -> None:
 
 
 def test_an_agent_of_the_settings_says_how_it_is_driven() -> None:
-    with pytest.raises(ConfigError, match="how the agent mine is driven.*agents.mine.speaks"):
+    with pytest.raises(ConfigError, match="do not define the agent mine.*agents.mine.speaks"):
         find_agent("mine", {"mine": AgentSettings(command="x")})
 
 
@@ -269,7 +269,7 @@ def test_a_session_inside_of_another_asks_by_the_others_relay(
             serving.start()
         found = judge(Access(tool="t", kind="write", paths=(outside, inside)))
         if code is None:
-            assert found.reason.startswith("what others hold cannot be seen: ") and found.verdict == "deny"
+            assert found.reason.startswith("others' claims cannot be read: ") and found.verdict == "deny"
             return
         serving.join(60)
     (asked,) = requests

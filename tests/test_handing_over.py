@@ -217,5 +217,5 @@ async def test_what_a_session_was_denied_stays_denied_for_the_next_agent(work: P
 async def test_an_agent_that_shows_nothing_of_its_session_is_said_so(work: Path) -> None:
     session = await opened("first", work)
     await session.close()
-    with pytest.raises(Unsupported, match="does not show what was said"):
+    with pytest.raises(Unsupported, match="cannot show the conversation"):
         await opened("native", work, resume=f"first:{session.id}")

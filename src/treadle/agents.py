@@ -73,7 +73,7 @@ class AgentWrapper:
 
     async def open(self, spec: SessionSpec) -> Session:
         if not os.path.isdir(spec.cwd):
-            raise ConfigError(f"the working directory {spec.cwd} is not there", hint="make it, or name another")
+            raise ConfigError(f"the working directory {spec.cwd} does not exist", hint="make it, or name another")
         spec = msgspec.structs.replace(
             spec, cwd=os.path.abspath(spec.cwd), confinement=self._confined(spec.confinement)
         )
@@ -236,7 +236,7 @@ async def _past(owner: str, wanted: str, spec: SessionSpec) -> list[Event]:
     finally:
         await session.close()
     if not past:
-        raise Unsupported(f"{owner} does not show what was said in its session {wanted}", hint="begin a new session")
+        raise Unsupported(f"{owner} cannot show the conversation of its session {wanted}", hint="begin a new session")
     return past
 
 
@@ -281,7 +281,7 @@ def find_card(name: str, settings: Mapping[str, AgentSettings]) -> tuple[Card, s
         speaks = settings[name].speaks
         if speaks not in known:
             hint = f"set agents.{name}.speaks to one of {', '.join(known)}"
-            raise ConfigError(f"the settings do not say how the agent {name} is driven", hint=hint)
+            raise ConfigError(f"the settings do not define the agent {name}", hint=hint)
         return msgspec.structs.replace(known[speaks], name=name, title=name, prefix=False, recorded=(), install=""), ""
     raise ConfigError(f"there is no agent {name!r}", hint=f"the agents are {', '.join(names(settings))}")
 
@@ -363,7 +363,7 @@ def _bound_from_inside(spec: SessionSpec, top: str) -> SessionSpec:
         try:
             code, _, err = ask(RelayRequest(top, "claim", ["check", "--", *surfaces]))
         except TreadleError as error:
-            code, err = 2, f"what others hold cannot be seen: {error.message}".encode()
+            code, err = 2, f"others' claims cannot be read: {error.message}".encode()
         reason = err.decode(errors="replace").strip()
         return Decision(verdict="deny", reason=reason, by="claim") if code else Decision(verdict="allow", by="claim")
 

@@ -34,7 +34,7 @@ TreadleError                    error             the root of them all
         ├── RateLimited         rate_limited      too many requests
         ├── AuthFailed          auth_failed       the key is missing, wrong or not allowed
         ├── ContextOverflow     context_overflow  the conversation is larger than the model's window
-        └── EmptyReply          empty_reply       the model answered with nothing, twice
+        └── EmptyReply          empty_reply       the model sent an empty answer twice
 
 This module imports nothing of ours and nothing heavy: everything may import it.
 """

@@ -49,7 +49,7 @@ async def test_all_permissions_are_skipped_only_where_the_settings_do_not_forbid
     config: Path, tmp_path: Path
 ) -> None:
     config.write_text("bypass = false\n")
-    with pytest.raises(ConfigError, match="forbid to skip all permissions") as caught:
+    with pytest.raises(ConfigError, match="forbid skipping all permissions") as caught:
         await load(tmp_path, mode="yolo")
     assert caught.value.hint == "choose another --permission-mode"
     assert (await load(tmp_path, mode="full-auto")).spec.mode == "full-auto"

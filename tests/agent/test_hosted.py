@@ -103,7 +103,7 @@ async def test_a_hook_may_be_against_a_command_of_the_project(opened: Opened, wo
     (work / ".treadle" / "commands").mkdir(parents=True)
     (work / ".treadle" / "commands" / "fix.md").write_text("Fix it.")
     result = await session.command("fix", "a b")
-    assert result is not None and not result.ok and result.message == "a hook is against /fix: not now"
+    assert result is not None and not result.ok and result.message == "a hook forbids /fix: not now"
     [told] = heard.of("UserPromptExpansion")
     assert told == {
         "expansion_type": "slash_command",
@@ -123,7 +123,7 @@ async def test_a_hook_may_be_against_another_model(opened: Opened, tmp_path: Pat
     session = await opened(SAY, program=heard.program)
     (tmp_path / "other.toml").write_text('model = "other"\n' + SAY)
     before = session.provider
-    with pytest.raises(Denied, match=f"the model stays {before.model}, because a hook is against another: not now"):
+    with pytest.raises(Denied, match=f"the model stays {before.model}, because a hook forbids the change: not now"):
         await session.configure(Change(model=f"scripted:{tmp_path}/other.toml"))
     assert session.provider is before and not heard.of("PostModelSwitch")
 

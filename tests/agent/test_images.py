@@ -105,7 +105,7 @@ async def test_a_model_that_takes_no_images_is_told_so_and_the_turn_goes_on(tmp_
 
 async def test_an_agent_that_has_no_eyes_refuses_the_prompt() -> None:
     session = ScriptedSession(SessionSpec(cwd="/"), [], cannot=("images",))
-    with pytest.raises(Unsupported, match="scripted takes no images"):
+    with pytest.raises(Unsupported, match="scripted accepts no images"):
         await turn(session, "look", images=(png(), png()))
     await session.close()
 

@@ -284,7 +284,7 @@ async def test_a_hook_can_block_a_tool_and_add_to_its_result(tmp_path: Path) -> 
 
 
 async def test_two_empty_replies_are_a_clear_failure(tmp_path: Path) -> None:
-    with pytest.raises(EmptyReply, match="nothing, twice"):
+    with pytest.raises(EmptyReply, match="empty answer twice"):
         await Run(tmp_path, '[[reply]]\ntext = ""\ntimes = 2\n').go()
 
 

@@ -168,8 +168,8 @@ async def test_a_stream_that_ends_early_is_taken_up_where_it_was(client: Client,
 @pytest.mark.parametrize(
     ("answer", "told"),
     [
-        (Answered(body="data: {}\n\n", headers=STREAM), "before it was whole"),
-        (Answered(body="id: 7\nretry: 1\ndata:\n\n", headers=STREAM), "before it was whole"),
+        (Answered(body="data: {}\n\n", headers=STREAM), "broke off its answer"),
+        (Answered(body="id: 7\nretry: 1\ndata:\n\n", headers=STREAM), "broke off its answer"),
         (Answered(202), "answered 202 Accepted"),
         (Answered(401, "who are you", {"Content-Type": "text/plain"}), "401 Unauthorized: who are you"),
         (Answered(200, "<html>", {"Content-Type": "text/html"}), "answered 200 OK$"),
@@ -232,4 +232,4 @@ def test_a_redirect_is_followed_only_where_it_keeps_the_method_and_the_server() 
 
 async def test_a_server_that_sends_us_on_and_on_is_given_up(client: Client) -> None:
     await client.start(lambda heard: Answered(308, "", {"Location": heard.path + "x"}))
-    assert "leads in a circle" in client.warnings[0] and len(client.server.heard) == 3
+    assert "redirects in a circle" in client.warnings[0] and len(client.server.heard) == 3

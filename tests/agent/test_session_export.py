@@ -60,8 +60,8 @@ def test_a_trajectory_has_a_step_for_each_prompt_and_reply_and_results_with_thei
 @pytest.mark.parametrize(
     ("data", "why"),
     [
-        (b"[]", "is no trajectory in ATIF"),
-        (b'{"schema_version": "ATIF-v1.4", "agent": {"name": "a", "version": "1"}}', "is no trajectory in ATIF"),
+        (b"[]", "is not an ATIF trajectory"),
+        (b'{"schema_version": "ATIF-v1.4", "agent": {"name": "a", "version": "1"}}', "is not an ATIF trajectory"),
         (b'{"schema_version": "ATIF-v2.0", "agent": {"name": "a", "version": "1"}, "steps": []}', "ATIF-v2.0"),
     ],
 )

@@ -91,7 +91,7 @@ def test_what_a_session_at_work_has_is_not_taken_and_what_is_dropped_is_told(
     asyncio.run(agent.run("git checkout -q -b more"))
     with pytest.raises(NotFound, match="0 of the git that can be removed"):
         gc("git:s1")
-    with pytest.raises(NotFound, match="session s1 is at work") as working:
+    with pytest.raises(NotFound, match="session s1 is still running") as working:
         run("adopt", "s1")
     assert "end the session first" in str(working.value)
     agent.confining.close()

@@ -259,9 +259,9 @@ async def test_a_goal_is_steered_as_typed(bus: Bus, goal: Typed, tmp_path: Path)
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ([], "say what is wanted"),
-        (["x", "--from", "TODO.md"], "say what is wanted"),
-        (["x", "--out", "here"], "here is there already"),
+        ([], "describe the goal"),
+        (["x", "--from", "TODO.md"], "describe the goal"),
+        (["x", "--out", "here"], "here already exists"),
         (["x", "--go"], "needs a budget"),
         (["x", "--from", "", "--go", "--tokens", "0"], "needs a budget"),
         (["x", "--out", "here", "--force"], "belongs to no fleet"),

@@ -229,7 +229,7 @@ def test_what_could_forbid_something_and_cannot_be_kept_is_refused(settings: obj
 
 
 def test_a_file_that_holds_something_else_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="a system prompt and a file of one were given"):
+    with pytest.raises(ConfigError, match="both a system prompt and a system prompt file were given"):
         spec(system_prompt="", system_prompt_file=str(tmp_path / "p"))
     (tmp_path / "list.json").write_text("[]")
     with pytest.raises(ConfigError, match=r"--settings .*list\.json is not a JSON object"):

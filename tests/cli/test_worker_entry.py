@@ -62,7 +62,7 @@ class Replay:
             assert self.worker.line() is None, f"one line too many: {self.worker.lines[-1]}"
         code, errors = self.worker.end()
         assert code == self.transcript.exit_code
-        known = re.compile("the model was told: Note: |: not used here: ")
+        known = re.compile("sent to the model: Note: |: not used here: ")
         assert all(known.search(line) for line in errors.splitlines()), errors
 
     def skip(self, event: str, pending: Any) -> Any:

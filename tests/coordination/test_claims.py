@@ -84,7 +84,7 @@ def test_a_release_gives_up_what_it_names_or_all(claims: Claims) -> None:
     released = claims.release(ANN, surfaces=["./src/a/"])
     assert released is not None and (released.given, released.left) == (["src/a"], ["docs/**", "x.ts#f"])
     claims.claim(BOB, ["src"], "T-2")
-    with pytest.raises(NotFound, match="does not hold x.ts#g"):
+    with pytest.raises(NotFound, match="has not claimed x.ts#g"):
         claims.release(ANN, surfaces=["docs/**", "x.ts#g"])
     assert claims.release(ANN, surfaces=["docs/**", "x.ts#f"]).left == []  # type: ignore[union-attr]
     assert claims.of(ANN) is None and claims.release(ANN) is None

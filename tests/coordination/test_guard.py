@@ -159,7 +159,7 @@ def test_what_a_command_does_beyond_its_files_is_asked_about_unless_it_is_confin
     assert confined.judge(Access(tool="bash", kind="execute", command="rm src/a/b.ts")).verdict == "deny"
     (Path(claims.directory) / "broken.json").write_text("{")
     unseen = guarded.judge(write(project, "docs/x"))
-    assert unseen.verdict == "ask" and "what others hold cannot be seen" in unseen.reason
+    assert unseen.verdict == "ask" and "others' claims cannot be read" in unseen.reason
 
 
 def test_outside_a_repository_nothing_is_made(tmp_path: Path) -> None:

@@ -222,7 +222,7 @@ def test_a_guard_that_cannot_see_refuses_and_never_says_clear(
     heimdall("claim", "guard", "install", "--mode", "warn")
     change(project, "docs/y.md")
     warned = attempt(project, "commit", "-qm", "warned", **env)
-    assert warned.returncode == 0 and "warning: what others hold cannot be seen" in warned.stderr
+    assert warned.returncode == 0 and "warning: others' claims cannot be read" in warned.stderr
 
 
 def test_a_hook_that_another_tool_wrote_anew_is_chained_again(heimdall: Run, project: Path) -> None:

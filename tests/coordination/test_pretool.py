@@ -208,4 +208,4 @@ def test_a_revoked_agent_may_do_nothing_and_a_note_is_for_those_who_read_it(proj
     claims.agents.register(binding.haid)
     claims.agents.revoke(binding.haid)
     said = ask(project, "gemini", "Read", {"file_path": "x"}, "g1")
-    assert said is not None and said["reason"] == f"{binding.haid} is revoked and may do nothing"
+    assert said is not None and said["reason"] == f"{binding.haid} has been revoked"

@@ -92,7 +92,7 @@ REQUEST = RelayRequest("/top", "claim", ["list"], b"in", [("me", ["a"])])
 
 def test_one_who_hangs_up_has_not_answered(outside: Callable[..., list[bytes]]) -> None:
     outside(b'{"code"')
-    with pytest.raises(ConfigError, match=r"did not answer: it closed the connection \(what it did is not known"):
+    with pytest.raises(ConfigError, match=r"did not answer: it closed the connection \(its effect is unknown"):
         ask(REQUEST)
 
 
@@ -101,7 +101,7 @@ def test_a_request_is_bounded_and_so_is_an_answer(
 ) -> None:
     size = len(REQUEST.line())
     monkeypatch.setattr(relay, "LARGEST", size - 1)
-    with pytest.raises(ConfigError, match="which is not passed out of a sandbox"):
+    with pytest.raises(ConfigError, match="the limit for requests from a sandbox"):
         ask(REQUEST)
     monkeypatch.setattr(relay, "LARGEST", size)
     outside(answer(0, b"", b""))

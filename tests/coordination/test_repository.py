@@ -69,7 +69,7 @@ def test_the_git_directory_of_an_agent_is_not_the_users(project: Path, monkeypat
     assert found is not None and found.top == str(project) and sealed_top() is None
     (project / ".git" / repository.MARK).write_text("")
     assert sealed_top(str(project / "src")) == str(project)
-    with pytest.raises(ConfigError, match=r"which a sandbox does not show \(run this outside"):
+    with pytest.raises(ConfigError, match=r"which a sandbox hides \(run this outside"):
         find(str(project))
     assert locate(str(project)) == (str(project), str(project / ".git"))
 

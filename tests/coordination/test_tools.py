@@ -152,7 +152,7 @@ def test_claims_add_up_and_every_answer_names_what_is_held_and_what_was_given_up
     assert second["surfaces"] == ["docs"] and second["held"] == ["src/a/**", "scr/x", "docs"]
     given = call(server, "release_claim", surfaces=["scr/x"])
     assert (given["given_up"], given["held"]) == (["scr/x"], ["src/a/**", "docs"])
-    assert "does not hold" in fails(server, "release_claim", surfaces=["elsewhere"])["error"]
+    assert "has not claimed" in fails(server, "release_claim", surfaces=["elsewhere"])["error"]
     assert "outside" in fails(server, "make_claim", surfaces=["../x"], task="T")["error"]
     assert call(server, "release_claim")["given_up"] == ["src/a/**", "docs"]
 

@@ -2,7 +2,7 @@
 
 TOLD: tuple[str, ...] = (
     *("not used here", "ignored, because this project is not trusted", "not called here", "not run here"),
-    *("is not offered here", "cannot be changed in a session", "set up differently here", "not known here"),
+    *("is not supported", "cannot be changed in a session", "set up differently here", "not known here"),
     *("No such option", "cannot be", "is not offered", "not supported"),
 )
 

@@ -60,7 +60,7 @@ async def test_it_refuses_every_request_that_it_would_ignore(tmp_path: Path) -> 
 
 async def test_it_refuses_images_and_messages_during_a_turn(tmp_path: Path) -> None:
     session = await find_agent("loom:echo", {}).open(SessionSpec(cwd=str(tmp_path)))
-    with pytest.raises(Unsupported, match="loom takes no images"):
+    with pytest.raises(Unsupported, match="loom accepts no images"):
         await session.prompt(Prompt(text="x", images=(b"x",)))
     with pytest.raises(Unsupported, match="loom cannot be given a message"):
         await session.steer("turn", "x")

@@ -44,11 +44,11 @@ async def test_an_agent_of_this_protocol_that_takes_no_images_refuses_the_prompt
     recorded = (HERE / "gemini" / "recordings" / "text.jsonl").read_text()
     assert '"image": true' in recorded
     (tmp_path / "blind.jsonl").write_text(recorded.replace('"image": true', '"image": false'))
-    with pytest.raises(Unsupported, match="gemini takes no images"):
+    with pytest.raises(Unsupported, match="gemini accepts no images"):
         await ended(replayed(cards()["gemini"], str(tmp_path / "blind.jsonl")), "[[hello]]", png())
 
 
 async def test_a_worker_refuses_them_because_its_wire_has_only_words() -> None:
     worker = WorkerAgent([sys.executable, "-m", "treadle.testing.faulty_worker", "{}"])
-    with pytest.raises(Unsupported, match="takes no images"):
+    with pytest.raises(Unsupported, match="accepts no images"):
         await ended(worker, "look", png())

@@ -329,7 +329,7 @@ async def test_lines_that_cannot_be_read_are_warned_of_once_and_end_the_session_
     async with told(tmp_path) as session:
         events = await turn(session, "junk\n" * 3, '{"odd": "unheard of"}\n', END)
         first, second = of(Warned, events)
-        assert first.code == "tolerated" and first.message.startswith("told sent what cannot be read: a line is not")
+        assert first.code == "tolerated" and first.message.startswith("told sent an invalid message: a line is not")
         form = "told said something in a form that is not known: ValueError: unheard of"
         assert (second.code, second.message) == ("tolerated", form)
         assert events[-1].outcome == "completed"  # type: ignore[union-attr]
@@ -600,8 +600,8 @@ async def test_where_no_one_can_be_asked_the_reason_is_with_the_denial(tmp_path:
 @pytest.mark.parametrize(
     ("version", "told_of"),
     [
-        ("1.5", "told 1.5 is newer than any recording (1.4); what it says that is new is ignored"),
-        ("1.1", "told 1.1 is older than any recording (1.2); it may lack what its card declares"),
+        ("1.5", "told 1.5 is newer than any recording (1.4); new messages are ignored"),
+        ("1.1", "told 1.1 is older than any recording (1.2); it may lack abilities that its card declares"),
         ("1.3", ""),
     ],
 )

@@ -32,13 +32,13 @@ async def streamed(text: str = "go") -> AsyncIterator[dict[str, Any]]:
 
 async def test_settings_that_forbid_to_skip_permissions_refuse_the_mode_at_the_start_and_later(tmp_path: Path) -> None:
     seen = await drive("treadle", tmp_path / "a", TOUCH, settings=NO_BYPASS, permission_mode="bypassPermissions")
-    assert not made(seen) and any("the settings forbid to skip all permissions" in line for line in seen.said)
+    assert not made(seen) and any("the settings forbid skipping all permissions" in line for line in seen.said)
 
     async def later(client: Any, seen: Seen) -> None:
         await client.set_permission_mode("bypassPermissions")
 
     seen = await drive("treadle", tmp_path / "b", TOUCH, settings=NO_BYPASS, then=later)
-    assert not made(seen) and any("the settings forbid to skip all permissions" in line for line in seen.said)
+    assert not made(seen) and any("the settings forbid skipping all permissions" in line for line in seen.said)
 
 
 @pytest.mark.parametrize("place", ["hooks/hooks.json", "named.json", "manifest"])

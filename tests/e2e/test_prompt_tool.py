@@ -86,7 +86,7 @@ def test_the_tool_says_what_may_run_and_what_runs_in_its_place(tmp_path: Path, s
             "mcp__gate__absent",
             "there is no MCP tool 'mcp__gate__absent' (there are mcp__gate__judge, mcp__gate__hammer)",
         ),
-        ("Bash", "--permission-prompt-tool Bash is no tool of an MCP server"),
+        ("Bash", "--permission-prompt-tool Bash is not a tool of an MCP server"),
         ("stdio", "--permission-prompt-tool stdio needs --input-format stream-json"),
     ],
 )

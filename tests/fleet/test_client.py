@@ -278,7 +278,7 @@ async def test_what_the_scheduler_answers_is_joined_with_what_is_stored(bus: Bus
 
 @pytest.mark.parametrize("scope", ["", "fleets", "order:", "machine:x", "order"])
 def test_what_is_no_scope_is_refused(scope: str) -> None:
-    with pytest.raises(ConfigError, match="is no scope") as refused:
+    with pytest.raises(ConfigError, match="is not a scope") as refused:
         client.checked_scope(scope)
     assert str(refused.value.hint).startswith("fleet, or KIND:NAME with KIND one of order, label, agent")
     assert client.checked_scope("node:n1") == "node:n1" and client.checked_scope("fleet") == "fleet"
@@ -329,13 +329,13 @@ async def test_questions_are_listed_by_deadline_answered_once_and_answers_withdr
     await ask(bus, "soon", 1, 5.0)
     await stored(bus, "quiet", "running")
     assert [(each.order, each.number) for each in await client.approvals(bus)] == [("soon", 1), ("late", 2)]
-    with pytest.raises(NotFound, match="the order quiet asks nothing now") as refused:
+    with pytest.raises(NotFound, match="the order quiet has no open question") as refused:
         await client.answer(bus, "quiet", "allow")
     assert refused.value.hint == "`treadle fleet approvals` lists what does"
-    with pytest.raises(ConfigError, match="'yes' is no answer") as unclear:
+    with pytest.raises(ConfigError, match="'yes' is not an answer") as unclear:
         await client.answer(bus, "soon", "yes")
     assert unclear.value.hint == "allow or deny"
-    with pytest.raises(NotFound, match="soon.1 has no answer that could be taken back"):
+    with pytest.raises(NotFound, match="soon.1 has no answer to withdraw"):
         await client.withdraw(bus, "soon", 1)
     await client.answer(bus, "soon", "allow", text="go", scope="session", by="ana")
     entry = await bus.get("answer.soon.1")
@@ -353,7 +353,7 @@ async def test_questions_are_listed_by_deadline_answered_once_and_answers_withdr
     await bus.put(f"taken.soon.1.{entry.revision}", encode(TakenRecord(by="n1")))
     with pytest.raises(LocalError, match="the answer to soon.1 was taken by the runner") as taken:
         await client.withdraw(bus, "soon", 1)
-    assert taken.value.hint == "say something to it, or cancel"
+    assert taken.value.hint == "send it a message, or cancel the order"
 
 
 async def test_messages_are_numbered_changed_and_taken_back_until_they_are_delivered(bus: Bus) -> None:
@@ -370,12 +370,12 @@ async def test_messages_are_numbered_changed_and_taken_back_until_they_are_deliv
     for key, why in (("a.2", "the message a.2 was delivered already"), ("a.3", "there is no message a.3")):
         with pytest.raises(LocalError, match=why):
             await client.edit_message(bus, key, "x")
-    with pytest.raises(ConfigError, match="'soon' is no time for a message") as refused:
+    with pytest.raises(ConfigError, match="'soon' is not a time for a message") as refused:
         await client.say(bus, "a", "x", when="soon")
     assert refused.value.hint == "now, turn, or nothing for the next step"
     with pytest.raises(LocalError, match="the order over has ended: failed") as over:
         await client.say(bus, "over", "x")
-    assert over.value.hint == "`treadle fleet again` goes on with it"
+    assert over.value.hint == "`treadle fleet again` continues it"
     with pytest.raises(Unsupported) as deaf:
         await client.say(bus, "deaf", "x")
     assert "--after-turn, --now" in (deaf.value.hint or "") and deaf.value.details == {"ability": "steer"}

@@ -95,7 +95,7 @@ async def test_a_plan_is_begun_once_with_all_its_roles_its_train_and_its_budget(
         (("budget = { tokens = 1000, orders = 3 }\n", ""), "line 1: budget", "`treadle goal check` shows all mistakes"),
         (('verify = "true"', 'branch = "origin:main"'), "origin:main is a branch of a remote", "push it"),
         (('verify = "true"', 'branch = "nowhere"'), "nowhere", ""),
-        (('verify = "true"\n', ""), "nothing checks what lands on main", 'verify = "make test"'),
+        (('verify = "true"\n', ""), "no check is set for what lands on main", 'verify = "make test"'),
     ],
 )
 async def test_a_plan_that_cannot_land_there_is_not_begun(

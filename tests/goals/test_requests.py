@@ -65,7 +65,7 @@ async def test_a_plan_is_begun_by_who_may_submit_and_only_once(bus: Bus, reposit
             await foreman.leave_plan(page, "goal =", str(repository), by="ana")
         with pytest.raises(ConfigError, match="budget"):
             await foreman.leave_plan(page, PLAN, str(repository), by="ana")
-        with pytest.raises(ConfigError, match="nothing checks what lands on main"):
+        with pytest.raises(ConfigError, match="no check is set for what lands on main"):
             unchecked = PLAN.replace('verify = "true"\n', "")
             await foreman.leave_plan(page, unchecked, str(repository), by="ana", budget_required=False)
         assert await bus.named(["goalrequest.*"]) == {}
@@ -85,7 +85,7 @@ async def test_a_plan_is_changed_from_afar_and_one_that_cannot_be_is_refused_at_
         with pytest.raises(ConfigError, match="line 1: .*not TOML"):
             await foreman.leave(page, goal, "change", by="ana", text="goal =")
         await store.happen(bus, goal, lambda found: [StepPlaced(at=1, step="one", order="o")])
-        with pytest.raises(ConfigError, match="one was placed already and cannot be changed"):
+        with pytest.raises(ConfigError, match="one has already started and cannot be changed"):
             await foreman.leave(page, goal, "change", by="ana", text=text.replace('"t"', '"another"'))
         more = f'{text}\n[[order]]\nid = "two"\ntask = "t"\n'
         await foreman.leave(page, goal, "change", by="ana", text=more)

@@ -55,9 +55,9 @@ async def test_only_what_is_not_placed_can_be_changed(bus: Bus) -> None:
     record = await store.change_plan(bus, name, replace(PLAN, order=(first, more)), by="ana")
     assert record.plan == 2 and set(record.steps) == {"a", "c"} and record.steps["a"].state == "working"
     assert (await store.get_plan(bus, name, 2)).order == (first, more) and await store.get_plan(bus, name, 1) == PLAN
-    with pytest.raises(ConfigError, match="a was placed already and cannot be changed"):
+    with pytest.raises(ConfigError, match="a has already started and cannot be changed"):
         await store.change_plan(bus, name, replace(PLAN, order=(replace(first, task="other"),)), by="ana")
-    with pytest.raises(ConfigError, match="a was placed already and cannot be removed"):
+    with pytest.raises(ConfigError, match="a has already started and cannot be removed"):
         await store.change_plan(bus, name, replace(PLAN, order=(second,)), by="ana")
     await store.happen(bus, name, lambda found: [GoalOver(at=4.0, met=False, why="x")])
     with pytest.raises(LocalError, match="is over"):

@@ -208,7 +208,7 @@ async def test_with_best_effort_it_runs_and_what_it_breaks_fails_it(
     assert more(receipt)["policy"]["best_effort"] is True and more(receipt)["policy"]["enforced"] == "observed"
     assert receipt.outcome == "failed" and more(receipt)["end"]["code"] == "permission_denied"
     assert any(
-        "does not promise to keep" in event.message for event in receipt.trace if isinstance(event, WarningGiven)
+        "does not promise to enforce" in event.message for event in receipt.trace if isinstance(event, WarningGiven)
     )
     assert not (source / "made.txt").exists()
 

@@ -460,7 +460,7 @@ async def test_our_own_look_at_a_huge_result_is_bounded_by_the_time_of_the_run(
     host.observed.started -= 60  # so that none of its time is left when we look
     receipt = await host.run()
     assert receipt.outcome == "partial" and more(receipt)["workspace"]["kept"]
-    assert "could not be looked at" in more(receipt)["end"]["message"]
+    assert "could not be examined" in more(receipt)["end"]["message"]
 
 
 async def test_permissions_links_and_what_was_not_looked_at_are_stated(run: Runner, source: Path) -> None:

@@ -36,7 +36,7 @@ def test_a_signature_fits_its_key_and_its_data_and_nothing_else() -> None:
 def test_a_key_is_never_replaced_and_a_bad_one_is_named(tmp_path: Path) -> None:
     path = str(tmp_path / "keys" / "k")
     made = make_key(path)
-    with pytest.raises(StorageError, match=f"there is a key at {path} already .move it away first"):
+    with pytest.raises(StorageError, match=f"there is already a key at {path} .move it away first"):
         make_key(path)
     assert os.stat(path).st_mode & 0o777 == 0o600 and os.stat(tmp_path / "keys").st_mode & 0o777 == 0o700
     loaded = load_signer(path)
@@ -44,8 +44,8 @@ def test_a_key_is_never_replaced_and_a_bad_one_is_named(tmp_path: Path) -> None:
         loaded is not None and loaded.public_key == made.public_key and verify(made.public_key, loaded.sign(b"x"), b"x")
     )
     for text, said in (
-        ("hello", "holds no key .make a new one"),
-        ("aGVsbG8=", "holds no key of 32 bytes .make a new one"),
+        ("hello", "contains no key .make a new one"),
+        ("aGVsbG8=", "contains no key of 32 bytes .make a new one"),
     ):
         Path(path).write_text(text)
         with pytest.raises(ConfigError, match=f"{path} {said}: treadle receipt keygen"):
@@ -94,7 +94,7 @@ def test_what_is_no_key_is_named_with_where_it_is(tmp_path: Path) -> None:
     for text, said in (
         (b"short", none),
         (base64.b64encode(b"7" * 31), none),
-        (b"-----BEGIN PRIVATE KEY-----\nx\n-----END PRIVATE KEY-----\n", "is no private key that can be used: "),
+        (b"-----BEGIN PRIVATE KEY-----\nx\n-----END PRIVATE KEY-----\n", "is not a usable private key: "),
         (other, none),
     ):
         (tmp_path / "key").write_bytes(text)

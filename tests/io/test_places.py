@@ -95,7 +95,7 @@ def test_a_directory_that_belongs_to_another_is_refused(tmp_path: Path) -> None:
         other = str(tmp_path / "theirs")
         os.mkdir(other)
         os.chown(other, 65534, 65534)
-    with pytest.raises(StorageError, match="belongs to user .*, so nothing is kept there"):
+    with pytest.raises(StorageError, match="belongs to user .*, so nothing is stored there"):
         paths.private_dir(other)
     if os.geteuid() == 0:
         (tmp_path / "ours").mkdir()

@@ -505,12 +505,12 @@ def test_one_that_does_not_open_is_not_waited_for_longer_than_allowed(tmp_path: 
 
 
 def test_nobody_listening_is_not_found_and_a_place_that_cannot_be_used_says_so(tmp_path: Path) -> None:
-    with pytest.raises(NotFound, match="no one listens"):
+    with pytest.raises(NotFound, match="nothing listens"):
         sockets.connect(str(tmp_path / "s"))
     dead = socket.socket(socket.AF_UNIX)
     dead.bind(str(tmp_path / "s"))
     dead.close()
-    with pytest.raises(NotFound, match="no one listens"):
+    with pytest.raises(NotFound, match="nothing listens"):
         sockets.connect(str(tmp_path / "s"))
     for owned in (True, False):
         with pytest.raises(StorageError, match="listen at|lock"):
@@ -538,12 +538,12 @@ def test_who_finds_the_file_can_connect(tmp_path: Path) -> None:
 
 def test_why_no_one_could_be_reached_is_told() -> None:
     for error, kind, says in (
-        (FileNotFoundError(2, "not there"), NotFound, "no one listens at /s: not there"),
-        (NotADirectoryError(20, "no directory"), NotFound, "no one listens at /s: no directory"),
-        (ConnectionRefusedError(111, "refused"), NotFound, "no one listens at /s: refused"),
+        (FileNotFoundError(2, "not there"), NotFound, "nothing listens at /s: not there"),
+        (NotADirectoryError(20, "no directory"), NotFound, "nothing listens at /s: no directory"),
+        (ConnectionRefusedError(111, "refused"), NotFound, "nothing listens at /s: refused"),
         (PermissionError(13, "no"), Denied, "/s belongs to another user"),
-        (TimeoutError(110, "late"), PeerStalled, "the process that serves /s does not take connections"),
-        (BlockingIOError(11, "full"), PeerStalled, "the process that serves /s does not take connections"),
+        (TimeoutError(110, "late"), PeerStalled, "the process that serves /s does not accept connections"),
+        (BlockingIOError(11, "full"), PeerStalled, "the process that serves /s does not accept connections"),
         (OSError(71, "odd"), StorageError, "cannot connect to /s: odd"),
     ):
         found = sockets.no_connection("/s", error)

@@ -130,7 +130,7 @@ def test_a_line_is_found_again_where_it_has_moved_and_an_unknown_commit_is_said(
     (repository / "deep" / "moved.txt").write_text("new\n" + text.replace("3\n", "", 1))
     assert authorship.origin(str(repository / "deep" / "moved.txt"), 2).text == "0"
     assert authorship.origin(str(repository / "deep" / "moved.txt"), 20).text == "19"
-    with pytest.raises(WorkspaceError, match=r"deep/moved.txt:1 is not committed yet, so no order brought it") as error:
+    with pytest.raises(WorkspaceError, match=r"deep/moved.txt:1 is not committed yet, so no order wrote it") as error:
         authorship.origin(str(repository / "deep" / "moved.txt"), 1)
     assert error.value.hint == "git diff shows it"
     assert authorship.origin(str(repository / "deep" / "moved.txt"), 1, "HEAD").text == "0", "as it is there"

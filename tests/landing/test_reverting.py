@@ -134,5 +134,5 @@ def test_what_an_order_changed_lies_between_two_commits_or_is_not_known() -> Non
     assert train._sides(proof) == ("on", "as")
     assert train._sides(replace(proof, base="b")) == train._sides(replace(proof, change="c")) == ("on", "as")
     assert train._sides(replace(proof, base="b", change="c")) == ("b", "c")
-    with pytest.raises(NotFound, match="what o changed is not known"):
+    with pytest.raises(NotFound, match="the changes of o are unknown"):
         train._sides(replace(proof, on=""))

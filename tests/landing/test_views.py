@@ -92,6 +92,6 @@ async def test_a_finished_order_is_marked_to_land_and_that_is_noted(bus: Bus) ->
     with pytest.raises(LocalError, match="the order busy is running, so it has nothing to land"):
         await views.ask_to_land(bus, "busy")
     for name in ("rootless", "empty"):
-        with pytest.raises(LocalError, match=f"the order {name} has left no commit of a repository"):
+        with pytest.raises(LocalError, match=f"the order {name} has no commit to land"):
             await views.ask_to_land(bus, name)
     assert sorted(await bus.keys("boards.*")) == ["boards.bare", "boards.one"]

@@ -72,7 +72,7 @@ async def test_codexs_sdk_for_python_drives_any_agent(name: str, tmp_path: Path)
     assert seen["first"]["tokens"] > 0 and seen["models"] and (work / "marker.txt").exists()
     assert seen["asked"][0] == "item/commandExecution/requestApproval"
     if name == "gemini":
-        assert "cannot go on with an earlier session" in seen["refused"]
+        assert "cannot resume an earlier session" in seen["refused"]
     else:
         assert seen["past"] == SPOKEN and seen["second"]["status"] == "completed"
 

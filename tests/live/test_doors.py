@@ -37,7 +37,7 @@ from treadle.sessions.totals import run_turn
 
 KEPT = CACHE / "doors.json"
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "agents-doors.md"
-POLICY = "cannot be held to the order's policy"
+POLICY = "cannot be made to follow the order's policy"
 """The reason of a sidecar, whose orders state which tools may be used."""
 OWN_PROGRAM = "cannot use tools and hooks of a program"
 """The library's, about a program's own."""

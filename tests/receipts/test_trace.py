@@ -349,7 +349,7 @@ def test_our_own_words_stay_when_the_agents_make_no_receipt() -> None:
     )
     assert receipt.verification.git_status == "A" and receipt.artifacts[0].path == "/p" and len(receipt.trace) == 1
     assert receipt.meta.duration_ms == 1500 and more["claimed"] is None
-    assert more["end"]["message"] == "what the sidecar said makes no receipt: KeyError: 'odd'"
+    assert more["end"]["message"] == "the sidecar's output makes no valid receipt: KeyError: 'odd'"
 
 
 def test_a_secret_that_came_in_pieces_is_removed_and_lines_of_the_patch_are_counted() -> None:

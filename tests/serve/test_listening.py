@@ -13,7 +13,7 @@ from treadle.serve.listening import Listening, tls_context
 def test_an_address_that_others_reach_needs_encryption_and_a_name() -> None:
     with pytest.raises(ConfigError, match="plain text"):
         Listening(host="0.0.0.0", port=0)
-    with pytest.raises(ConfigError, match="the host name of this server is not known"):
+    with pytest.raises(ConfigError, match="this server needs a host name"):
         Listening(host="0.0.0.0", port=0, behind_proxy=True)
     proxied = Listening(host="127.0.0.1", port=0, behind_proxy=True, names=("fleet.example",))
     proxied.socket.close()

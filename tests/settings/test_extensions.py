@@ -54,7 +54,7 @@ def test_nothing_is_loaded_before_it_is_allowed_and_an_update_is_asked_for_again
         ("forges", "gitlab", True),
         ("forges", "forgejo", True),
     ]
-    assert run("extensions", "allow", "no-such")[1].startswith("no-such adds nothing here")
+    assert run("extensions", "allow", "no-such")[1].startswith("no-such adds no extension")
 
 
 def test_a_project_cannot_allow_one_trusted_or_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -113,7 +113,7 @@ def test_a_door_of_another_distribution_serves_an_agent(tmp_path: Path, monkeypa
     )
     made(tmp_path, monkeypatch, '[project.entry-points."treadle.doors"]\nlines = "odd_one:Lines"\n', door)
     run("extensions", "allow", "odd")
-    assert "no distribution here has a door 'other'" in run("door", "other")[1]
+    assert "no installed extension adds the door 'other'" in run("door", "other")[1]
     path = os.pathsep.join(each for each in sys.path if each)
     program = [sys.executable, "-c", "from treadle.cli import main; main()", "door", "lines", "--agent", "claude"]
     done = subprocess.run(program, env={**os.environ, "PYTHONPATH": path}, capture_output=True, timeout=60)

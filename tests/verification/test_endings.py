@@ -161,7 +161,7 @@ async def test_what_another_program_writes_during_a_turn_starts_no_check(project
 
 
 def test_where_no_check_is_known_a_claim_is_unverified(tmp_path: Path) -> None:
-    for cwd, why in ((tmp_path, "no git repository"), (Path(make(tmp_path / "empty").top), "no command is known")):
+    for cwd, why in ((tmp_path, "no git repository"), (Path(make(tmp_path / "empty").top), "no check is known")):
         ending = treadle.run("x", cwd=cwd, model=scripted(tmp_path, "")).ending
         assert ending is not None and ending.state == "unverified" and why in ending.why
 

@@ -163,7 +163,7 @@ def test_a_git_command_at_work_is_waited_for_and_its_lock_is_left_alone(
     lock = Path(moves.repository.top, ".git", "index.lock")
     lock.write_text("theirs")
     new = moves.adding("one.txt")
-    with pytest.raises(Busy, match="another git command is at work in") as error:
+    with pytest.raises(Busy, match="another git command is running in") as error:
         branch_moves.move(moves.user, MAIN, moves.store, moves.old, new, "test")
     assert error.value.hint == f"if there is none, remove {lock}"
     assert lock.read_text() == "theirs" and moves.repository.commit() == moves.old and left_over(moves) == []

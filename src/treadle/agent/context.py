@@ -118,7 +118,7 @@ class Context:
         ):
             return False
         self._refused |= new
-        self._emit(Warned(message=f"an image was not taken, and is left out: {error}", code="image_refused"))
+        self._emit(Warned(message=f"an image was rejected and left out: {error}", code="image_refused"))
         return True
 
     def add(self, message: ChatMessage, turn: str) -> None:

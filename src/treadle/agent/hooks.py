@@ -136,7 +136,7 @@ def _answer(hook: CommandHook, text: str) -> dict[str, Any]:
 async def _asked(hook: CommandHook, payload: dict[str, Any], judge: ModelCall | None) -> dict[str, Any]:
     """A model's verdict. What cannot be read is no consent."""
     if judge is None:
-        raise Unsupported(f"the {hook.event} hook {hook.label} is a question to a model, which cannot be asked here")
+        raise Unsupported(f"the {hook.event} hook {hook.label} asks a model, which is not available here")
     described = msgspec.json.encode(payload).decode()
     question = hook.prompt.replace("$ARGUMENTS", described)
     if "$ARGUMENTS" not in hook.prompt:

@@ -357,7 +357,7 @@ class TurnLoop:
         results = self._results(calls)
         texts = [result.text for result in results]
         if nudge := self.parts.repeats.note(calls, texts, seconds, failure(calls, results)):
-            self.parts.emit(Warned(message=f"the model was told: {nudge}", code="repeats"))
+            self.parts.emit(Warned(message=f"sent to the model: {nudge}", code="repeats"))
             self.parts.context.add(UserMessage(text=nudge), self.turn.id)
 
     def _hear(self) -> None:
@@ -424,7 +424,7 @@ class TurnLoop:
             reply = await self._fitting_reply()
             if reply.message.text or reply.message.calls or reply.finish in ("length", "refusal"):
                 return reply
-        raise EmptyReply("the model answered with nothing, twice", provider=self.parts.provider.name)
+        raise EmptyReply("the model sent an empty answer twice", provider=self.parts.provider.name)
 
     async def _fitting_reply(self) -> Reply:
         """When the provider says that it is too much: ask with less, and if that fails, in a fresh conversation."""
@@ -515,7 +515,7 @@ class TurnLoop:
     async def _summarise(self, messages: tuple[ChatMessage, ...]) -> str:
         verdict = await self.parts.hooks.event("PreCompact", {"trigger": "auto", "custom_instructions": None})
         if verdict.decision == "deny":  # without room the turn cannot go on
-            self.parts.emit(Warned(message=f"compacted although a hook is against it: {verdict.reason}", code="hook"))
+            self.parts.emit(Warned(message=f"compacted although a hook forbids it: {verdict.reason}", code="hook"))
         text = await summarise(self.parts.weak, self.parts.emit, messages)
         await self.parts.hooks.event("PostCompact", {"trigger": "auto", "compact_summary": text})
         return text

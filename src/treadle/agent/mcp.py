@@ -103,7 +103,7 @@ class McpClient:
             await self._ask("server/discover", {})
             return
         if greeting.protocol_version not in REVISIONS:
-            raise TreadleError(f"it speaks revision {greeting.protocol_version:.40} of the protocol, which we do not")
+            raise TreadleError(f"its protocol revision {greeting.protocol_version:.40} is not supported")
         self._transport.revision = greeting.protocol_version
         await self._rpc.tell("notifications/initialized", {})
         await self._transport.greeted()
@@ -285,7 +285,7 @@ class ServerAddress:
             if self._waits(message):
                 await self._take_up(message, stream)
             return
-        raise TreadleError(f"{_shown(self._url)} leads in a circle")
+        raise TreadleError(f"{_shown(self._url)} redirects in a circle")
 
     async def _answered(self, call: RpcCall, response: Response) -> EventDecoder:
         """Hear the answer, or as much of it as came; the stream it came on knows how far that was."""
@@ -329,7 +329,7 @@ class ServerAddress:
         vain = 0
         while self._waits(call):
             if not stream.last_id or vain > RETRIES:
-                raise TreadleError(f"{_shown(self._url)} ended its answer before it was whole")
+                raise TreadleError(f"{_shown(self._url)} broke off its answer")
             await asyncio.sleep(_pause(stream))
             before, stream = stream.last_id, stream.again()
             with suppress(HttpError):
@@ -491,7 +491,7 @@ class McpServers:
     async def add(self, name: str, server: McpServer, timeout: float = START_TIMEOUT) -> None:
         """Start one more. Raises TreadleError when it does not start."""
         if name in self.states:
-            raise ConfigError(f"there is an MCP server {name!r} already")
+            raise ConfigError(f"there is already an MCP server {name!r}")
         connection = self._connection(name, server)
         await connection.start(timeout)
         self._connections.append(connection)

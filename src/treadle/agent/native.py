@@ -90,7 +90,7 @@ class NativeAgent:
 
     async def open(self, spec: SessionSpec) -> NativeSession:
         if not os.path.isdir(spec.cwd):
-            raise ConfigError(f"the working directory {spec.cwd} is not there", hint="make it, or name another")
+            raise ConfigError(f"the working directory {spec.cwd} does not exist", hint="make it, or name another")
         spec = msgspec.structs.replace(spec, cwd=os.path.abspath(spec.cwd))
         spec = _of_copy(spec)
         old = _session_to_resume(spec)

@@ -248,7 +248,7 @@ class Permissions:
         added = as_rules(access)
         rules = msgspec.structs.replace(self.rules, allow=self.rules.allow + added)
         if self._build(self.configuration, rules=rules)(access).verdict != "allow":
-            self._emit(Warned(message="allowed for this session only: no allow rule can make that last"))
+            self._emit(Warned(message="allowed for this session only: no allow rule can express it"))
             return
         try:
             from treadle.settings.edit import add_allow_rules
@@ -257,4 +257,4 @@ class Permissions:
         except TreadleError as error:
             self._emit(Warned(message=f"allowed for this session only: {error}"))
         else:
-            self._emit(Warned(message=f"from now on allowed: {', '.join(added)}; saved in {path}", code="rule_kept"))
+            self._emit(Warned(message=f"allowed from now on: {', '.join(added)}; saved in {path}", code="rule_kept"))

@@ -803,7 +803,7 @@ class NativeSession(BaseSession):
         verdict = await self._hooks.event("PreModelSwitch", payload)
         if verdict.decision == "deny":
             await provider.aclose()
-            raise Denied(f"the model stays {self.provider.model}, because a hook is against another: {verdict.reason}")
+            raise Denied(f"the model stays {self.provider.model}, because a hook forbids the change: {verdict.reason}")
         if self.weak is self.provider:
             self.weak = provider
         self.provider = provider
@@ -823,7 +823,7 @@ class NativeSession(BaseSession):
         }
         verdict = await self._hooks.event("UserPromptExpansion", {**payload, "prompt": f"/{name} {args}".rstrip()})
         if verdict.decision == "deny":
-            raise Denied(f"a hook is against /{name}: {verdict.reason}")
+            raise Denied(f"a hook forbids /{name}: {verdict.reason}")
 
     def say_unused(self, name: str, reading: Reading) -> None:
         """What of the file of a command or a skill is not used. Raises Unsupported if it may forbid something."""

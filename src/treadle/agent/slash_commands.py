@@ -366,7 +366,7 @@ async def _run(session: CommandedSession, request: TaskRequest) -> CommandResult
         )
     text = task.output or ""
     if task.status != "completed":
-        text = f"Agent job {task.id} {task.status}: {task.error.message if task.error else text or 'it said nothing'}"
+        text = f"Agent job {task.id} {task.status}: {task.error.message if task.error else text or 'no output'}"
     ok = task.status == "completed"
     return CommandResult(message=text + worktree_note(task, "\n\n"), ok=ok, data={"task": task.id})
 
@@ -606,7 +606,7 @@ async def _exit(session: CommandedSession, args: str) -> CommandResult:
 
 
 CONTROL = (
-    SlashCommand(name="clear", help="Forget the conversation so far; the session goes on.", run=_clear, alone="always"),
+    SlashCommand(name="clear", help="Clear the conversation; the session continues.", run=_clear, alone="always"),
     SlashCommand(
         name="compact",
         usage=("[WHAT TO KEEP]",),
@@ -633,7 +633,7 @@ CONTROL = (
     SlashCommand(
         name="memory",
         usage=("", "add TEXT"),
-        help="List the files that the model knows by heart, or add a line to AGENTS.md here.",
+        help="List the files that are always in the model's context, or add a line to AGENTS.md.",
         run=_memory,
     ),
     SlashCommand(name="exit", help="Leave.", run=_exit),
@@ -729,9 +729,9 @@ def _quoted(name: str) -> str:
 HISTORY = (
     SlashCommand(name="sessions", help="List the sessions of this directory, the latest first.", run=_sessions),
     SlashCommand(
-        name="resume", usage=("[ID|NAME]",), help="Go on with another session.", run=_resume, alone="with arguments"
+        name="resume", usage=("[ID|NAME]",), help="Continue another session.", run=_resume, alone="with arguments"
     ),
-    SlashCommand(name="fork", usage=("[NAME]",), help="Go on in a copy of this session.", run=_fork, alone="always"),
+    SlashCommand(name="fork", usage=("[NAME]",), help="Continue in a copy of this session.", run=_fork, alone="always"),
     SlashCommand(name="rename", usage=("NAME",), help="Give this session a name to resume it by.", run=_rename),
     SlashCommand(
         name="rewind",
@@ -826,7 +826,7 @@ async def _skills(session: CommandedSession, args: str) -> CommandResult:
 
 
 STATUS = (
-    SlashCommand(name="status", help="Say where this session stands: model, mode, context, tasks, cost.", run=_status),
+    SlashCommand(name="status", help="Show this session's state: model, mode, context, tasks, cost.", run=_status),
     SlashCommand(name="cost", help="Show what this session has cost, and its tokens by kind.", run=_cost),
     SlashCommand(name="context", help="Show how full the model's context window is, and with what.", run=_context),
     SlashCommand(name="tools", help="List the tools that the model can use.", run=_tools),
@@ -922,7 +922,7 @@ async def _help(session: CommandedSession, args: str) -> CommandResult:
 COMMANDS: dict[str, SlashCommand] = {
     command.name: command
     for command in (
-        SlashCommand(name="help", usage=("[NAME]",), help="List all commands, or say how one is used.", run=_help),
+        SlashCommand(name="help", usage=("[NAME]",), help="List all commands, or show how one is used.", run=_help),
         *STATUS,
         *CONTROL,
         *HISTORY,

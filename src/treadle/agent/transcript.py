@@ -269,7 +269,7 @@ class Transcript:
             transcript._lock = _hold(directory, session_id)
         try:
             if os.path.exists(transcript._file):
-                raise ConfigError(f"there is a session {session_id} already", hint=f"resume it: --resume {session_id}")
+                raise ConfigError(f"there is already a session {session_id}", hint=f"resume it: --resume {session_id}")
             if forked:
                 transcript._inherit_images(forked)
             transcript._write([header, *inherited])

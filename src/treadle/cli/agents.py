@@ -89,7 +89,7 @@ async def _sign_in(agent: AcpAgent, wanted: str | None) -> tuple[SignIn, ...]:
                 known = ", ".join(each.id for each in session.methods) or "none"
                 raise ConfigError(f"{agent.name} offers no sign-in {wanted!r}", hint=f"it offers {known}")
             if method.kind == "terminal":
-                raise ConfigError(f"{wanted} is done in a terminal", hint=_sign_in_line(agent.name, agent, method))
+                raise ConfigError(f"{wanted} needs a terminal", hint=_sign_in_line(agent.name, agent, method))
             await session.sign_in(wanted)
         return session.methods
 
@@ -104,11 +104,11 @@ def new(name: str, directory: str | None) -> None:
     """
     place = directory or f"treadle-agent-{name}"
     if not re.fullmatch(r"[a-z][a-z0-9]*(-[a-z0-9]+)*", name):
-        raise ConfigError(f"{name!r} is no name for an agent", hint="use small letters, digits and -")
+        raise ConfigError(f"{name!r} is not a valid agent name", hint="use lowercase letters, digits and -")
     if name in AGENTS or name in cards():
-        raise ConfigError(f"{name} is an agent of ours", hint="choose another name")
+        raise ConfigError(f"{name} is a built-in agent", hint="choose another name")
     if os.path.lexists(place):
-        raise ConfigError(f"{place} is there already", hint="name another directory")
+        raise ConfigError(f"{place} already exists", hint="name another directory")
     for path, text in template(name).items():
         os.makedirs(os.path.dirname(os.path.join(place, path)), exist_ok=True)
         write_atomic(os.path.join(place, path), text.encode(), mode=0o644)
@@ -186,7 +186,7 @@ def allow(distribution: str) -> None:
 
     found = [each for kind in added.KINDS for each in added.extensions(kind) if each.distribution == distribution]
     if not found:
-        raise ConfigError(f"{distribution} adds nothing here", hint="treadle extensions lists what is installed")
+        raise ConfigError(f"{distribution} adds no extension", hint="treadle extensions lists what is installed")
     path = allow_extension(distribution, found[0].version)
     what = ", ".join(f"{each.kind}: {each.name}" for each in found)
     click.echo(printable(f"{distribution} {found[0].version} may be used ({what}), says {path}"))
@@ -479,7 +479,7 @@ def _unchanged(record: CallReplay) -> None:
     """Refuse to work in a directory that is not as it was."""
     user = UserRepository.around(record.run.cwd) if os.path.isdir(record.run.cwd) else None
     if user is None or not record.run.base:
-        raise ConfigError(f"{record.run.cwd} is no checkout, so what was there is not known", hint="--in-place")
+        raise ConfigError(f"{record.run.cwd} is not a git checkout, so its earlier state is unknown", hint="--in-place")
     head = user.run("rev-parse", "HEAD").stdout.decode().strip()
     changed = user.run(f"--work-tree={user.top}", "status", "--porcelain").stdout
     if head != record.run.base or changed:

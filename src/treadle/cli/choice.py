@@ -243,7 +243,7 @@ async def _agents() -> Found:
     ways, not_yet = [], []
     for each in found:
         if each.answers and each.account != "":
-            signed = "installed and signed in" if each.account else "installed; it does not say whether it is signed in"
+            signed = "installed and signed in" if each.account else "installed; whether it is signed in is unknown"
             because = f"{each.title} {each.version}: {signed}"
             ways.append(Way(kind="agent", name=each.name, because=because, signed_in=bool(each.account)))
         elif each.account == "":
@@ -262,7 +262,7 @@ async def settle(options: RunOptions, *, talks: bool, plain: bool = False) -> Ru
     """The same options with an agent and a model.
 
     With `talks` a person is at the terminal and can choose. Otherwise the only thing found is used and named on stderr;
-    several, none, or an agent that does not say whether it is signed in, is refused.
+    several, none, or an agent that does not report whether it is signed in, is refused.
     """
     if options.chosen():
         return options
@@ -277,7 +277,7 @@ def _only(found: Found) -> Way:
         return way
     if len(found.ways) == 1:
         raise NoModel(
-            f"No model is configured, and {found.ways[0].name} does not say whether it is signed in",
+            f"No model is configured, and {found.ways[0].name} does not report whether it is signed in",
             hint=f"`treadle models use {found.ways[0].name}` uses it nevertheless, or for this run {ONCE}",
         )
     if found.ways:

@@ -90,7 +90,7 @@ def _serve(tokens: Any, as_json: bool, options: dict[str, Any]) -> None:
         raise MissingExtra("A2A", "fleet") from None
 
     if options["no_token"] and (options["behind_proxy"] or not is_loopback(options["host"])):
-        raise ConfigError("--no-token goes with a loopback address only", hint="treadle a2a --token NAME makes one")
+        raise ConfigError("--no-token needs a loopback address", hint="treadle a2a --token NAME makes one")
     mode = parse_mode(options["mode"]) if options["mode"] else config.load(here()).settings.mode or "suggest"
     base = SessionSpec(
         cwd=here(),
@@ -238,7 +238,7 @@ def app_server(
     from treadle.session import SessionSpec, parse_mode
 
     if listen != "stdio://":
-        raise ConfigError(f"--listen {listen} is not offered here", hint="stdio:// is")
+        raise ConfigError(f"--listen {listen} is not supported", hint="stdio:// is")
     warn = warner("treadle app-server")
     for entry in config:
         warn(f"--config {entry.partition('=')[0]} is not used here")
@@ -269,7 +269,7 @@ def door(name: str, agent: str, sandbox: bool | None, network: str | None, model
 
     made = extensions.load("doors", name, type)
     if made is None:
-        raise ConfigError(f"no distribution here has a door {name!r}", hint="treadle extensions lists them")
+        raise ConfigError(f"no installed extension adds the door {name!r}", hint="treadle extensions lists them")
     given = parse_mode(mode) if mode else None
     base = SessionSpec(cwd=here(), model=model, mode=given, confinement=confinement(sandbox, network))
     found = find_agent(agent)

@@ -174,7 +174,7 @@ async def _refresh() -> Refreshed:
     except TimeoutError:
         raise ProviderError(f"{base} did not answer within {SECONDS:g} s", provider="openrouter") from None
     except msgspec.MsgspecError as error:
-        raise ProviderError(f"{base} sent a list of models that is not one: {error}", provider="openrouter") from None
+        raise ProviderError(f"{base} sent an invalid list of models: {error}", provider="openrouter") from None
     finally:
         await provider.aclose()
     refreshed = Refreshed(at=date.today().isoformat(), source=base, models=found)

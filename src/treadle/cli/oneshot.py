@@ -280,7 +280,7 @@ def _verifier(run: PreparedRun) -> TurnCheck:
     from treadle.sandboxed.turns import TurnCheck
 
     if run.flags.verify is not None and run.flags.no_verify:
-        raise ConfigError("--verify and --no-verify do not go together", hint="leave one out")
+        raise ConfigError("--verify and --no-verify exclude each other", hint="leave one out")
     return TurnCheck(run.spec.cwd, run.flags.verify or "", off=run.flags.unchecked, note=_note)
 
 
@@ -363,7 +363,7 @@ def _permitting(spec: SessionSpec, tool: str | None, *, talk: bool) -> tuple[Ses
     if tool == "stdio":
         raise ConfigError("--permission-prompt-tool stdio needs --input-format stream-json")
     if not tool.startswith("mcp__"):
-        raise ConfigError(f"--permission-prompt-tool {tool} is no tool of an MCP server", hint="mcp__SERVER__TOOL")
+        raise ConfigError(f"--permission-prompt-tool {tool} is not a tool of an MCP server", hint="mcp__SERVER__TOOL")
     tools = msgspec.structs.replace(spec.tools, denied=(*spec.tools.denied, "ask_user"))
     return msgspec.structs.replace(spec, tools=tools), tool
 
@@ -475,7 +475,7 @@ DECIDED = ("approval_policy", "web_search")
 @click.option("--output-schema", metavar="FILE", help="JSON Schema for the final answer.")
 @click.option("--output-last-message", "-o", metavar="FILE", help="Also write the final answer to this file.")
 @click.option("--ephemeral", is_flag=True, help="Do not save the session.")
-@click.option("--config", "-c", multiple=True, metavar="KEY=VALUE", help=f"{EFFORT} is used; others are named.")
+@click.option("--config", "-c", multiple=True, metavar="KEY=VALUE", help=f"Codex setting; only {EFFORT} is used.")
 @click.option("--skip-git-repo-check", is_flag=True, hidden=True)
 @click.option("--thread-source", hidden=True)
 @click.option("--last", is_flag=True, help="With resume: continue the last session in this directory.")

@@ -109,13 +109,13 @@ def tokens(text: str, option: str) -> int:
     if number[-1:] in ("k", "m"):
         number, factor = number[:-1], 1_000 if number.endswith("k") else 1_000_000
     if not number.isascii() or not number.isdigit() or not int(number):
-        raise ConfigError(f"{option} {text} is no number of tokens", hint="such as 200000, 200k or 1M")
+        raise ConfigError(f"{option} {text} is not a number of tokens", hint="such as 200000, 200k or 1M")
     return int(number) * factor
 
 
 def text_or_file(text: str | None, path: str | None) -> str | None:
     if text is not None and path is not None:
-        raise ConfigError("a system prompt and a file of one were given", hint="leave one of them out")
+        raise ConfigError("both a system prompt and a system prompt file were given", hint="leave one of them out")
     return read(path).decode(errors="replace") if path is not None else text
 
 
@@ -428,7 +428,7 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
         if self.resume_session_at and self.resume is None:
             raise ConfigError("--resume-session-at names a message of a session", hint="add --resume ID")
         if self.session_id is not None and going_on and not self.fork_session:
-            raise ConfigError("--session-id is for a new session", hint="add --fork-session to go on in a copy")
+            raise ConfigError("--session-id is for a new session", hint="add --fork-session to continue in a copy")
 
 
 def _same_agent(typed: str, name: str) -> bool:

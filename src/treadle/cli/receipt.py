@@ -446,7 +446,7 @@ def order(file: str, store: str | None) -> None:
     path = stored.order_path(_read(file, stored).meta.work_order_id)
     text = read_if_there(path)
     if text is None:
-        raise NotFound("the order of this run is not kept", hint=f"it would be {path}")
+        raise NotFound("the order of this run is not stored", hint=f"it would be {path}")
     click.echo(text.decode(), nl=False)
 
 
@@ -477,7 +477,7 @@ def gate_init(
     user = checkouts.around(os.getcwd())
     address = repository or address_of(user)
     if address is None:
-        raise ConfigError("this repository has no remote whose address others know", hint="name it with --repository")
+        raise ConfigError("this repository has no remote with a public address", hint="name it with --repository")
     own = load_signer() if not key else None
     if own is None and not key:
         raise NotFound("you have no key", hint="treadle receipt keygen makes one, or name keys with --key")
@@ -494,7 +494,7 @@ def gate_init(
     place, text = os.path.join(user.top, gate.PATH), gate.written(made).encode()
     gate.parse(text, gate.PATH)
     if os.path.exists(place):
-        raise StorageError(f"there is a gate at {place} already", hint="change it, or remove it first")
+        raise StorageError(f"there is already a gate at {place}", hint="change it, or remove it first")
     os.makedirs(os.path.dirname(place), exist_ok=True)
     write_atomic(place, text, 0o644)
     click.echo(f"{gate.PATH}: commit it to the branch that requests go to")
@@ -585,7 +585,7 @@ def _signed_envelopes(name: str, stored: ReceiptStore, found: Receipt) -> dict[s
     wrapped = {str(unwrapped(one)[0]["predicateType"]): one for one in _envelopes(data)}
     whole = unwrapped(wrapped[PREDICATE])[0]["predicate"] if PREDICATE in wrapped else None
     if whole is not None and whole.get("receipt_sha256") != found.receipt_sha256:
-        raise StorageError(f"what is signed of {found.meta.run_id} is about another receipt than the one in the store")
+        raise StorageError(f"the signature of {found.meta.run_id} belongs to another receipt")
     return wrapped
 
 

@@ -85,7 +85,7 @@ def _asked(session: str | None) -> list[Leftover]:
     if session is None:
         found = [left for left in found if os.path.realpath(left.record.top) == top]
     if not found and session in [left.record.session for left in living]:
-        raise NotFound(f"session {session} is at work: what it has is the agent's still", hint="end the session first")
+        raise NotFound(f"session {session} is still running", hint="end the session first")
     if not found:
         what = f"no session {session} has" if session else "no session has"
         where = "" if session else " of this checkout"

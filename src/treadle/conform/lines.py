@@ -120,7 +120,7 @@ class LinePeer:
         while b"\n" not in self._rest:
             got = await self._child.stdio.read()
             if not got and self._rest:
-                raise RemoteProtocolError(f"its last line does not end: {shown(self._rest)}")
+                raise RemoteProtocolError(f"its last line has no newline: {shown(self._rest)}")
             if not got:
                 return None
             self._rest += got
@@ -159,7 +159,7 @@ def _object(line: bytes) -> dict[str, Any]:
     try:
         found = json.loads(line.decode())
     except ValueError as error:
-        raise RemoteProtocolError(f"it wrote a line that is no JSON: {shown(line)}") from error
+        raise RemoteProtocolError(f"it wrote a line that is not JSON: {shown(line)}") from error
     if not isinstance(found, dict):
-        raise RemoteProtocolError(f"it wrote a line that is no JSON object: {shown(line)}")
+        raise RemoteProtocolError(f"it wrote a line that is not a JSON object: {shown(line)}")
     return found

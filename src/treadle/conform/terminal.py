@@ -49,7 +49,7 @@ class TerminalClient:
             self._writer.write(data)
             await self._writer.drain()
         except OSError as error:
-            raise RemoteProtocolError("it closed the connection, and takes nothing more") from error
+            raise RemoteProtocolError("it closed the connection and accepts nothing more") from error
 
     async def send(self, kind: int, payload: bytes = b"") -> None:
         await self.write(bytes([kind]) + len(payload).to_bytes(4, "big") + payload)
@@ -118,7 +118,7 @@ class Supervised:
         try:
             streams = await asyncio.open_unix_connection(self._path)
         except OSError as error:
-            raise RemoteProtocolError(f"its socket takes no connection: {error.strerror}") from error
+            raise RemoteProtocolError(f"its socket accepts no connection: {error.strerror}") from error
         client = TerminalClient(*streams, self._patience)
         self._clients.append(client)
         return client

@@ -127,7 +127,7 @@ def spec_at(project: str, spec: str) -> str:
     if not mark or not anchor or not name.endswith(".md") or any(char.isspace() for char in spec):
         return spec
     if why := reference_fault(project, spec):
-        raise NotFound(f"the spec leads nowhere: there is no {why}", hint="a heading is named as in links on GitHub")
+        raise NotFound(f"the spec does not exist: there is no {why}", hint="a heading is named as in links on GitHub")
     return section(project, spec)
 
 

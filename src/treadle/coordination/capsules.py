@@ -49,7 +49,7 @@ class Capsules:
         check_id(name)
         needs = [check_id(need, "dependency") for need in split_ids(depends)]
         if not what.strip():
-            raise ConfigError("a capsule must say what was done", hint='give --what "..."')
+            raise ConfigError("a capsule must describe what was done", hint='give --what "..."')
         parts = (("WHAT", what), ("WHERE", where), ("DECISION", decision), ("GOTCHA", gotcha))
         body = "".join(f"{label}: {value}\n" for label, value in parts if value)
         text = f"---\nid: {name}\ndepends: {','.join(needs)}\nts: {self.planning.now()}\n---\n{body}"
@@ -57,7 +57,7 @@ class Capsules:
         if lines > MAX_LINES:
             self.planning.log("capsule", "refuse", f"{name} lines={lines}")
             raise ConfigError(
-                f"capsule {name} would have {lines} lines and may have {MAX_LINES}", hint="say it in fewer lines"
+                f"capsule {name} would have {lines} lines; the limit is {MAX_LINES}", hint="use fewer lines"
             )
         with self.planning.lock("protocol-capsules"):
             write_both(self.path(name), self._copy(name), text)

@@ -175,7 +175,7 @@ class Claims:
             self.agents.require(caller)
             claim = self._load(claim_name(haid))
             if claim is None and any(one.haid == haid and one.fields.get("elsewhere") for one in self.active()):
-                raise Denied(f"{haid} holds this in another clone", hint="it is released there, or ends by itself")
+                raise Denied(f"{haid} has claimed this in another clone", hint="it is released there, or expires")
             if claim is not None and not owns(caller, haid):
                 if not force or not reason.strip():
                     raise Denied(
@@ -209,7 +209,7 @@ class Claims:
             asked = [Surface(one, self.top) for one in dict.fromkeys((text, resolved(text, self.top)))]
             same = [one for one in claim.texts if any(_is_same(claim, one, surface) for surface in asked)]
             if not same:
-                raise NotFound(f"{claim.haid} does not hold {text}", hint=f"it holds {' '.join(claim.texts)}")
+                raise NotFound(f"{claim.haid} has not claimed {text}", hint=f"it has claimed {' '.join(claim.texts)}")
             given += same
         return given
 
@@ -220,7 +220,7 @@ class Claims:
             self.agents.require(caller)
             claim = self._load(claim_name(haid))
             if claim is None:
-                raise NotFound(f"{haid} holds no claim", hint="it ended or was released: claim again")
+                raise NotFound(f"{haid} has no claim", hint="it ended or was released: claim again")
             if not owns(caller, haid):
                 raise Denied(f"the claim of {haid} is not {caller}'s to renew")
             if not self.is_active(claim):
@@ -239,7 +239,7 @@ class Claims:
             self.agents.require(haid)
             claim = self.of(haid)
             if claim is None:
-                raise NotFound(f"{haid} holds no claim", hint="a push of what no one holds needs no proof")
+                raise NotFound(f"{haid} has no claim", hint="a push of unclaimed files needs no proof")
             self._write({**claim.fields, "proof": hashed(code)})
         self.publish()
         return code

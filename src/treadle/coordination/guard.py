@@ -438,7 +438,7 @@ class Guarded:
         if found := self.claims.held_by_others(self._own(), surfaces):
             return Decision(verdict="deny", reason=Collision(found, "change").message, by="claim")
         if writes and (unseen := self.claims.unseen()):
-            return Decision(verdict="ask", reason=f"what others hold cannot be seen: {'; '.join(unseen)}", by="claim")
+            return Decision(verdict="ask", reason=f"others' claims cannot be read: {'; '.join(unseen)}", by="claim")
         if command:
             return self._judge_command(command, os.path.join(self.cwd, named.where))
         judge = CommandJudge(self.claims, self.haid, self.cwd)
@@ -610,7 +610,7 @@ def _judge(call: OutsideCall) -> HookAnswer:
         return HookAnswer()  # nothing was ever claimed or set up here
     haid = identity(planning, call)
     if claims.agents.revoked(haid):
-        return HookAnswer(f"{haid} is revoked and may do nothing")
+        return HookAnswer(f"{haid} has been revoked")
     held = HeldFiles(claims, haid)
     news = "".join(f"{what}.\n" for what in held.end(late=not call.is_over))
     if news:
@@ -631,7 +631,7 @@ def refusal(claims: Claims, held: HeldFiles | None, haid: str, call: OutsideCall
             held.begin()  # for its end is told like any other's
         return None
     if (unseen := claims.unseen()) and (writes or command and not _looks(command)):
-        return HookAnswer(f"what others hold cannot be seen: {'; '.join(unseen)}")
+        return HookAnswer(f"others' claims cannot be read: {'; '.join(unseen)}")
     surfaces = [
         surface
         for path in writes

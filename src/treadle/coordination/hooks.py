@@ -33,7 +33,7 @@ def ledgers(project: str, clones: Sequence[str]) -> list[Claims]:
             raise ConfigError(f"{place} is not a git repository of this machine, so its claims are not seen")
         if not clones and not planning.claimed():
             hint = "name the clones whose claims count: guard install --server CLONE..., or copy their live state there"
-            raise ConfigError(f"no claims are kept in {planning.live}", hint=hint)
+            raise ConfigError(f"there are no claims in {planning.live}", hint=hint)
         found.append(Claims(planning, known.top))
     return found
 
@@ -48,11 +48,11 @@ def judge_push(project: str, clones: Sequence[str], refs: Iterable[str], given: 
         files = [name for line in refs for name in _received(project, line.split())]
         counted = ledgers(project, clones)
     except TreadleError as error:
-        raise Denied(f"what others hold cannot be seen: {error.message}") from error
+        raise Denied(f"others' claims cannot be read: {error.message}") from error
     found: list[Overlap] = []
     for claims in counted:
         if unseen := claims.unseen():
-            raise Denied(f"what others hold cannot be seen: {'; '.join(unseen)}")
+            raise Denied(f"others' claims cannot be read: {'; '.join(unseen)}")
         own = {claim.haid for claim in claims.active() if is_proved(claim, given) and not claim.fields.get("unproved")}
         found += [one for one in changes.overlaps(claims, own, files) if not is_proved(one.claim, given)]
     if found:
@@ -135,7 +135,7 @@ def _beside(directory: str, mode: str, hooks: Iterable[str] = HOOKS, more: str =
             path += LEGACY
         if os.path.lexists(path) and not is_ours(path):
             if os.path.lexists(path + _BACKUP) and hook_text(path + _BACKUP) != hook_text(path):
-                raise ConfigError(f"{path} and {path}{_BACKUP} both exist", hint="put them together by hand first")
+                raise ConfigError(f"{path} and {path}{_BACKUP} both exist", hint="merge them by hand first")
             move(path, path + _BACKUP)
         write_atomic(path, _script(hook, mode, more=more).encode(), 0o755)
         written.append(path)
@@ -227,7 +227,7 @@ def judge(claims: Claims, hook: str, haid: str, mode: str, made: Iterable[change
     if mode == "block" and found:
         raise Collision(found, "commit" if hook == "pre-commit" else "push")
     if mode == "block":
-        raise Denied(f"what others hold cannot be seen: {listed}", hint="fix or remove that first")
+        raise Denied(f"others' claims cannot be read: {listed}", hint="fix or remove that first")
     return found
 
 

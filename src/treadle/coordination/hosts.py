@@ -117,7 +117,7 @@ class JsonEntry(FileEdit):
         except ValueError as error:
             raise ConfigError(
                 f"{self.path} cannot be changed: it is not plain JSON ({error})",
-                hint=f"put this in by hand, at {'.'.join(self.keys)}: {dumps(self.value)}",
+                hint=f"add this by hand, at {'.'.join(self.keys)}: {dumps(self.value)}",
             ) from None
         if not isinstance(document, dict):
             raise ConfigError(f"{self.path} is not a JSON object", hint="fix it by hand first")
@@ -126,7 +126,7 @@ class JsonEntry(FileEdit):
     def _inside(self, place: dict[str, Any], key: str, empty: Any) -> Any:
         found = place.setdefault(key, empty)
         if not isinstance(found, type(empty)):
-            raise ConfigError(f"{key!r} in {self.path} is not what it should be", hint="fix it by hand first")
+            raise ConfigError(f"{key!r} in {self.path} has the wrong type", hint="fix it by hand first")
         return found
 
 

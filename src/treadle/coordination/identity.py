@@ -268,7 +268,7 @@ class Agents:
         """Refuse a revoked identity."""
         if self.revoked(checked(haid)):
             self.planning.note("haid", "refuse", haid)
-            raise Denied(f"{haid} is revoked and may do nothing", hint="a person can lift it: heimdall-haid reinstate")
+            raise Denied(f"{haid} has been revoked", hint="a person can lift it: heimdall-haid reinstate")
 
     def _status(self, entry: dict[str, Any]) -> str:
         if entry.get("status") == "revoked":

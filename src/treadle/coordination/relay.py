@@ -108,12 +108,12 @@ def connect(request: RelayRequest) -> socket.socket:
     """A connection on which the request was sent. Raises ConfigError when there is no relay."""
     line = request.line()
     if len(line) > LARGEST:
-        raise ConfigError(f"the request has more than {LARGEST >> 20} MiB, which is not passed out of a sandbox")
+        raise ConfigError(f"the request has more than {LARGEST >> 20} MiB, the limit for requests from a sandbox")
     try:
         there = sockets.connect(RELAY, PATIENCE)
     except TreadleError as error:
         raise ConfigError(
-            "claims and identities are kept in the user's git directory, which a sandbox does not show, and no relay to"
+            "claims and identities are stored in the user's git directory, which a sandbox hides, and no relay to"
             f" it is granted here: {error.message}",
             hint="run this outside of the sandbox; writes of this session are checked against claims there anyway",
         ) from None
@@ -141,6 +141,6 @@ def line_from(there: socket.socket) -> bytes:
 
 def _no_answer(why: str) -> ConfigError:
     return ConfigError(
-        f"our process outside of the sandbox did not answer: {why}",
-        hint="what it did is not known: heimdall-claim list says what is held; the relay ends with its session",
+        f"Treadle's process outside of the sandbox did not answer: {why}",
+        hint="its effect is unknown: heimdall-claim list shows the claims; the relay ends with its session",
     )

@@ -27,7 +27,7 @@ class SharedRepository:
         """Where git keeps what belongs to this worktree alone."""
         if is_sealed(git):
             raise ConfigError(
-                "claims and identities are kept in the user's git directory, which a sandbox does not show",
+                "claims and identities are stored in the user's git directory, which a sandbox hides",
                 hint="run this outside of the sandbox; writes of this session are checked against claims there anyway",
             )
         self.common = common = common_of(git)
@@ -95,7 +95,7 @@ def _git_dir(top: str) -> str | None:
     found = os.path.normpath(os.path.join(top, text.removeprefix("gitdir:").strip()))
     if not os.path.isdir(found):
         raise ConfigError(
-            f"{place} points to {found}, which is not there",
+            f"{place} points to {found}, which does not exist",
             hint="the worktree or submodule was moved: `git worktree repair` fixes it",
         )
     return os.path.realpath(found)

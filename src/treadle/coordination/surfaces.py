@@ -116,7 +116,7 @@ def resolved(text: str, top: str) -> str:
         if os.path.islink(place):
             real = os.path.realpath(place)
             if not real.startswith(f"{top}/"):
-                raise ConfigError(f"{text!r} leads out of this repository, to {real}", hint="claim what lies in it")
+                raise ConfigError(f"{text!r} leads out of this repository, to {real}", hint="claim a path inside it")
             rest = [patterns.escape(os.path.relpath(real, top)), *names[count + 1 :]]
             return resolved("/".join(rest) + (f"#{symbol}" if symbol else ""), top)
     return text

@@ -142,7 +142,7 @@ def newer(version: str, recorded: tuple[str, ...]) -> bool:
 
 
 def older(version: str, recorded: tuple[str, ...]) -> bool:
-    """Whether this version is older than every recording, so that it may lack what its card declares."""
+    """Whether this version is older than every recording, so that it may lack abilities that its card declares."""
     return bool(version and recorded) and all(_numbers(version) < _numbers(known) for known in recorded)
 
 

@@ -211,7 +211,7 @@ class DrivenSession(BaseSession):
         if self._bad_lines > BAD_LINES:
             raise await self.peer.blame(RemoteProtocolError, f"sent {BAD_LINES} lines that cannot be read")
         if self._bad_lines == 1:
-            self.emit(Warned(message=f"{self.card.name} sent what cannot be read: {error.message}", code="tolerated"))
+            self.emit(Warned(message=f"{self.card.name} sent an invalid message: {error.message}", code="tolerated"))
 
     def _broken_answer(self, error: RemoteProtocolError) -> bool:
         """Whether it was an answer that one of our calls waited for, which has failed now."""
@@ -506,10 +506,10 @@ class DrivenSession(BaseSession):
     def warn_of_drift(self) -> None:
         if newer(self._info.version, self.card.recorded):
             drift = f"{self.card.name} {self._info.version} is newer than any recording ({self.card.recorded[-1]})"
-            self.emit(Warned(message=f"{drift}; what it says that is new is ignored", code="version_drift"))
+            self.emit(Warned(message=f"{drift}; new messages are ignored", code="version_drift"))
         elif older(self._info.version, self.card.recorded):
             drift = f"{self.card.name} {self._info.version} is older than any recording ({self.card.recorded[0]})"
-            self.emit(Warned(message=f"{drift}; it may lack what its card declares", code="version_drift"))
+            self.emit(Warned(message=f"{drift}; it may lack abilities that its card declares", code="version_drift"))
 
     async def _close(self) -> None:
         self._reader.cancel()

@@ -354,7 +354,7 @@ async def hand(bus: Bus, name: str, to: str, *, why: str = "", by: str = "") -> 
     from treadle.agents import declared
 
     if declared(to) is None or spec.agent == PERSON:
-        raise ConfigError(f"there is no agent {to!r} that could go on with it", hint="`treadle agents` lists them")
+        raise ConfigError(f"there is no agent {to!r} that could continue it", hint="`treadle agents` lists them")
     await _want(bus, HandRequest(order=name, to=to, why=why, by=by))
 
 
@@ -385,7 +385,7 @@ async def resume(bus: Bus, scope: str, *, by: str = "") -> None:
 def checked_scope(scope: str) -> str:
     kinds = ("order", "label", "agent", "credential", "node", "project")
     if scope != "fleet" and (scope.partition(":")[0] not in kinds or not scope.partition(":")[2]):
-        raise ConfigError(f"{scope!r} is no scope", hint=f"fleet, or KIND:NAME with KIND one of {', '.join(kinds)}")
+        raise ConfigError(f"{scope!r} is not a scope", hint=f"fleet, or KIND:NAME with KIND one of {', '.join(kinds)}")
     return scope
 
 
@@ -491,9 +491,9 @@ async def answer(
     order = await get_order(bus, name)
     key = f"{name}.{number}" if number is not None else order.open_ask
     if not key:
-        raise NotFound(f"the order {name} asks nothing now", hint="`treadle fleet approvals` lists what does")
+        raise NotFound(f"the order {name} has no open question", hint="`treadle fleet approvals` lists what does")
     if decision not in ("allow", "deny"):
-        raise ConfigError(f"{decision!r} is no answer", hint="allow or deny")
+        raise ConfigError(f"{decision!r} is not an answer", hint="allow or deny")
     given = {"decision": decision, "text": text, "scope": scope, "by": by or me(), "at": time.time()}
     before = await bus.get(keys.ANSWER(key))
     try:
@@ -518,7 +518,7 @@ async def withdraw(bus: Bus, name: str, number: int) -> None:
     key = f"{name}.{number}"
     entry = await bus.get(keys.ANSWER(key))
     if entry is None or not _answer(entry).stands:
-        raise NotFound(f"{key} has no answer that could be taken back")
+        raise NotFound(f"{key} has no answer to withdraw")
     try:
         # The one who writes this first has the answer: the runner, or the one who takes it back.
         await bus.put(keys.TAKEN(key, entry.revision), encode(TakenRecord(withdrawn=True)), expect=0)
@@ -526,7 +526,7 @@ async def withdraw(bus: Bus, name: str, number: int) -> None:
         await bus.put(keys.ANSWER(key), encode(gone), expect=entry.revision)
     except Stale:
         raise LocalError(
-            f"the answer to {key} was taken by the runner", hint="say something to it, or cancel"
+            f"the answer to {key} was taken by the runner", hint="send it a message, or cancel the order"
         ) from None
 
 
@@ -536,10 +536,10 @@ async def say(bus: Bus, name: str, text: str, *, when: str = "", by: str = "") -
     The agent gets it at its next step; `when="now"` ends the running turn for it, "turn" waits for the turn's end.
     """
     if when not in ("", "now", "turn"):
-        raise ConfigError(f"{when!r} is no time for a message", hint="now, turn, or nothing for the next step")
+        raise ConfigError(f"{when!r} is not a time for a message", hint="now, turn, or nothing for the next step")
     order = await get_order(bus, name)
     if order.ended:
-        raise LocalError(f"the order {name} has ended: {order.state}", hint="`treadle fleet again` goes on with it")
+        raise LocalError(f"the order {name} has ended: {order.state}", hint="`treadle fleet again` continues it")
     if not when and (agent := await deaf_agent(bus, name)):
         hint = "say it after its turn, or now, which ends the turn (--after-turn, --now)"
         raise Unsupported(f"{agent} {ABILITIES['steer'].refusal}", hint=hint, details={"ability": "steer"})

@@ -128,7 +128,7 @@ def stop() -> bool:
         _path("standby")
     ):  # it finishes what it is starting, so that what came of it is seen and ended
         if time.monotonic() > deadline:
-            raise LocalError("the keeper does not end", hint=f"see {_path('keeper.log')}")
+            raise LocalError("the keeper did not end", hint=f"see {_path('keeper.log')}")
         time.sleep(0.02)
     return found is not None
 

@@ -37,7 +37,7 @@ def next_time(cron: str, zone: str, after: float) -> float:
         raise MissingExtra("orders by cron", "fleet") from None
     hint = "minute hour day month weekday, such as '30 6 * * mon-fri'"
     if len(cron.split()) != FIELDS:
-        raise ConfigError(f"{cron!r} has not the {FIELDS} fields of a cron expression", hint=hint)
+        raise ConfigError(f"{cron!r}does not have the {FIELDS} fields of a cron expression", hint=hint)
     try:
         found = next(CronSim(cron.upper(), datetime.fromtimestamp(after, zone_of(zone))))
     except CronSimError as error:
@@ -104,7 +104,7 @@ def is_id(name: str) -> bool:
 def checked(spec: Spec) -> Spec:
     """The order if it is possible at all; raises otherwise."""
     if spec.format != FORMAT:
-        raise ConfigError(f"the order has format {spec.format}, and this program knows {FORMAT}")
+        raise ConfigError(f"the order has format {spec.format}; this version supports {FORMAT}")
     try:
         msgspec.convert(msgspec.to_builtins(spec), Spec)
     except msgspec.ValidationError as error:
@@ -113,7 +113,7 @@ def checked(spec: Spec) -> Spec:
         raise ConfigError("the task is empty - at `$.task`")
     if not is_id(spec.id):
         raise ConfigError(
-            f"{spec.id!r} is not a valid id of an order", hint="use small letters, digits and -, at most 64"
+            f"{spec.id!r} is not a valid id of an order", hint="use lowercase letters, digits and -, at most 64"
         )
     from treadle.coordination.surfaces import Surface
 
@@ -124,7 +124,7 @@ def checked(spec: Spec) -> Spec:
     if spec.agent == PERSON and (spec.after or spec.not_before or spec.every or spec.cron or spec.terminal):
         raise ConfigError("a question to people is asked at once: it has no dependencies, times or terminal")
     if "stall" in spec.retry_on and spec.on_stall not in ("notify", "retry"):
-        raise ConfigError(f"on a stall it cannot both {spec.on_stall} and retry", hint="leave out one of the two")
+        raise ConfigError(f"a stuck order cannot both {spec.on_stall} and retry", hint="leave out one of the two")
     if "verify" in spec.retry_on and not spec.verify:
         raise ConfigError("it is to be retried when `verify` fails, and has no `verify`", hint="give it --verify CMD")
     if spec.cron and spec.every:

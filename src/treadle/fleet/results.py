@@ -121,9 +121,7 @@ async def diff(bus: Bus, name: str) -> bytes:
     order = await client.get_order(bus, name)
     patch = order.result.get("patch")
     if not patch:
-        raise NotFound(
-            f"the order {name} has left no changes" if order.ended else f"the order {name} has not ended yet"
-        )
+        raise NotFound(f"the order {name} has no changes" if order.ended else f"the order {name} has not ended yet")
     return await streams.get(bus, str(patch))
 
 
@@ -143,7 +141,7 @@ async def bundle_of(bus: Bus, order: Order, user: UserRepository) -> tuple[bytes
     name = str(order.result.get("bundle", ""))
     try:
         if not name:
-            raise NotFound(f"the order {order.id} has left no bundle")
+            raise NotFound(f"the order {order.id} has no bundle")
         return await streams.get(bus, name), trees.RESULT
     except NotFound:  # results are not kept for ever, but the branch may still be here
         branch = f"refs/heads/{trees.branch_name(order.id)}"

@@ -106,7 +106,7 @@ def _read_defaults(path: str, top: str, template: str, warn: Warn) -> dict[str, 
     trusted = trust.is_trusted(top)
     if template and not trusted:
         hint = f"look at it, then `treadle trust {top}`"
-        raise ConfigError(f"the template {template!r} is in {path}, which no one has trusted", hint=hint)
+        raise ConfigError(f"the template {template!r} is in {path}, which is not trusted", hint=hint)
     try:
         tables = _tables(path)
         if template and template not in tables["templates"]:
@@ -220,7 +220,7 @@ def _branch(land: str, root: str) -> str:
     user = checkouts.find(root) if os.path.isdir(root) else None
     if user is None:
         if land == HERE:
-            raise ConfigError("no repository is here whose branch could be meant", hint="name it: --land BRANCH")
+            raise ConfigError("this directory is not in a git repository", hint="name it: --land BRANCH")
         return land
     branch = checkouts.branch_here(user) if land == HERE else land
     remote, _ = remotes.split(branch)
@@ -287,5 +287,5 @@ async def refuse_if_stuck(bus: Bus, name: str, before: int) -> int:
         return last
     raise StorageError(
         f"the engine answers, but has stored nothing since the last try, so the order {name} was not submitted",
-        hint="`treadle fleet status` on its machine says whether its disk is full; what was given before is kept",
+        hint="`treadle fleet status` on its machine says whether its disk is full; earlier orders are stored",
     )

@@ -160,7 +160,7 @@ async def begin(
     train = await trains.ensure(bus, user.top, plan.branch)
     if not (await trains.check_with(bus, train, plan.verify, plan.setup, "goal")).verify:
         raise ConfigError(
-            f"nothing checks what lands on {plan.branch}", hint='give the plan a check: verify = "make test"'
+            f"no check is set for what lands on {plan.branch}", hint='give the plan a check: verify = "make test"'
         )
     project, _ = await asyncio.to_thread(described, user.top, lambda text: None)
     fallback = tuple(fallback or plan.fallback or project.get("fallback", ()))
@@ -426,7 +426,7 @@ async def _stored(bus: Bus, order: str) -> None:
 def still_open(record: GoalRecord) -> GoalRecord:
     """The record. Raises where the goal is over."""
     if record.ended:
-        raise LocalError(f"the goal {record.id} is over: {record.state}", hint="run its plan again for a new one")
+        raise LocalError(f"the goal {record.id} has ended: {record.state}", hint="run its plan again for a new one")
     return record
 
 
@@ -478,7 +478,7 @@ class ConnectedGoals:
             async with asyncio.timeout(timeout):
                 return [record async for record in self.watch(goal)][-1]
         except TimeoutError:
-            raise TimedOut(f"the goal {goal} is not over after {timeout:g} s") from None
+            raise TimedOut(f"the goal {goal} has not ended after {timeout:g} s") from None
 
     async def explain(self, goal: str) -> Mapping[str, str]:
         """What each order waits for or does; under the empty name, the goal itself."""

@@ -102,7 +102,7 @@ async def leave_plan(bus: Bus, text: str, root: str, *, by: str, budget_required
     """Have this plan begun. Returns the id that the goal gets, and whether it is new. Raises where it has a mistake."""
     user, plan = await asyncio.to_thread(commands.checked, text, root, budget_required)
     if not plan.verify:
-        raise ConfigError(f"nothing checks what lands on {plan.branch}", hint='add a check: verify = "make test"')
+        raise ConfigError(f"no check is set for what lands on {plan.branch}", hint='add a check: verify = "make test"')
     name, running = await store.name_for(bus, commands.key_of(text), user.top)
     if not running:
         made = GoalRequest(

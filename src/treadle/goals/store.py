@@ -308,14 +308,14 @@ async def change_plan(bus: Bus, name: str, plan: GoalPlan, *, by: str, why: str 
 def check_change(record: GoalRecord, before: GoalPlan, after: GoalPlan) -> None:
     """Raises where the new plan would change what was placed."""
     if record.ended:
-        raise LocalError(f"the goal {record.id} is over: {record.state}")
+        raise LocalError(f"the goal {record.id} has ended: {record.state}")
     old, new = ({order.id: order for order in plan.order} for plan in (before, after))
     fixed = [each for each, step in record.steps.items() if step.state != "waiting"]
     if lost := next((each for each in fixed if each not in new), ""):
         raise ConfigError(
-            f"{lost} was placed already and cannot be removed", hint="`treadle goal stop` stops all of it"
+            f"{lost} has already started and cannot be removed", hint="`treadle goal stop` stops all of it"
         )
     if changed := next((each for each in fixed if new[each] != old[each]), ""):
         raise ConfigError(
-            f"{changed} was placed already and cannot be changed", hint="`treadle goal say` tells its agent"
+            f"{changed} has already started and cannot be changed", hint="`treadle goal say` tells its agent"
         )

@@ -137,7 +137,7 @@ def named_backend(known: Known, name: str) -> Backend:
 def command_backend(command: str) -> Backend:
     argv = tuple(command_words(command))
     if not argv:
-        raise ConfigError("--sidecar names no command", hint="such as --sidecar 'node host.js'")
+        raise ConfigError("--sidecar needs a command", hint="such as --sidecar 'node host.js'")
     return Backend(name=os.path.basename(argv[0]), argv=argv, source="command line")
 
 
@@ -223,7 +223,7 @@ def best(probes: Sequence[Probe], requirements: Requirements, default: str | Non
         raise NotFound(f"no backend answers: {reasons}")
     missing = unmet(requirements, alive[0].capabilities)
     if missing:
-        raise Unsupported(f"no backend offers all that is required; {alive[0].name} lacks {'; '.join(missing)}")
+        raise Unsupported(f"no backend meets all requirements; {alive[0].name} lacks {'; '.join(missing)}")
     return alive[0]
 
 

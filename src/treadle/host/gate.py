@@ -143,9 +143,9 @@ def parse(data: bytes, where: str) -> ReceiptGate:
     try:
         gate = msgspec.convert(with_moments(tomllib.loads(data.decode())), ReceiptGate)
     except (ValueError, msgspec.MsgspecError) as error:
-        raise ConfigError(f"{where} is no gate: {error}", hint=hint) from error
+        raise ConfigError(f"{where} is not a gate: {error}", hint=hint) from error
     if gate.format != FORMAT or gate.days < 1:
-        raise ConfigError(f"{where} is no gate: format {gate.format}, days {gate.days}", hint=hint)
+        raise ConfigError(f"{where} is not a gate: format {gate.format}, days {gate.days}", hint=hint)
     for name in ("key", "agents", "evidence", "unchanged"):
         if getattr(gate, name) == ():
             raise ConfigError(f"{where}: {name} is an empty list, which nothing can meet", hint=hint)

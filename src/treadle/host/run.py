@@ -227,7 +227,7 @@ class SidecarExecutor:
     session_id = ""
 
     async def steer(self, text: str) -> bool:
-        raise Unsupported("a sidecar cannot be given messages: its contract has none for it")
+        raise Unsupported("a sidecar accepts no messages: its protocol has none")
 
     async def say_next(self, text: str, *, now: bool = False) -> bool:
         return await self.steer(text)
@@ -301,7 +301,7 @@ class AgentExecutor:
                 self._info = await self._agent.probe()
         except TimeoutError:
             raise TimedOut(
-                f"{self._agent.name} did not say what it can do within {self._timing.handshake:g} s"
+                f"{self._agent.name} did not report its capabilities within {self._timing.handshake:g} s"
             ) from None
         return SidecarHello(
             contract_version=CONTRACT,
@@ -519,7 +519,7 @@ class HostRun:
         if self._concluding:
             self._enough.set()
         if self._executor is not None:
-            self._executor.abort(Cancelled("it was not given the time to stop"))
+            self._executor.abort(Cancelled("it had no time to stop"))
 
     async def steer(self, text: str) -> bool:
         """Give the agent text at its next step. False when it has none left or cannot be steered."""
@@ -566,7 +566,7 @@ class HostRun:
             if self.skip_found_check():
                 await asyncio.sleep(LOOK_SECONDS)  # to apply what was done, or make its branch
             self._enough.set()
-            late = TimedOut(f"what was done could not be looked at within {LOOK_SECONDS:g} s after the run's time")
+            late = TimedOut(f"the changes could not be examined within {LOOK_SECONDS:g} s after the run")
             self.observed.stopped = self.observed.stopped or late
             if self._checking is not None:
                 self._checking.cancel()
@@ -893,7 +893,7 @@ class HostRun:
         command, _ = await asyncio.to_thread(found_check, workspace)
         missing = ""
         if command in ("", NONE):
-            missing = "no command is known that checks this project"
+            missing = "no check is known for this project"
         elif self._cage is None or self._cage.inside() is None:
             missing = f"nothing is confined, so `{command}` was not run"
         elif not changed and not claims:

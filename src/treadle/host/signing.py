@@ -206,9 +206,9 @@ def load_signer(path: str | None = None) -> Signer | None:
     try:
         seed = base64.b64decode(data.strip(), validate=True)
     except ValueError as error:
-        raise ConfigError(f"{place} holds no key", hint="make a new one: treadle receipt keygen") from error
+        raise ConfigError(f"{place} contains no key", hint="make a new one: treadle receipt keygen") from error
     if len(seed) != 32:
-        raise ConfigError(f"{place} holds no key of 32 bytes", hint="make a new one: treadle receipt keygen")
+        raise ConfigError(f"{place} contains no key of 32 bytes", hint="make a new one: treadle receipt keygen")
     return Signer(seed)
 
 
@@ -225,7 +225,7 @@ def _write_key(place: str, text: bytes, signer: Signer) -> None:
         known = load_signer(place)
         if known is not None and known.public_key == signer.public_key:
             return
-        raise StorageError(f"there is a key at {place} already", hint="move it away first if you want another")
+        raise StorageError(f"there is already a key at {place}", hint="move it away first if you want another")
     private_dir(os.path.dirname(os.path.abspath(place)))
     write_atomic(place, text + b"\n")
 
@@ -265,7 +265,7 @@ def _seed(data: bytes, where: str) -> bytes:
         try:
             key = load(data.strip() + b"\n", None)
         except (ValueError, TypeError) as error:
-            raise ConfigError(f"{where} is no private key that can be used: {error}") from error
+            raise ConfigError(f"{where} is not a usable private key: {error}") from error
         if isinstance(key, Ed25519PrivateKey):
             return key.private_bytes_raw()
     raise ConfigError(f"{where} is not an Ed25519 key", hint="PEM, OpenSSH's form, or 32 bytes in base64")
@@ -289,7 +289,7 @@ def _decoded(text: str) -> bytes:
     """Raises ValueError also where the bits that base64 leaves over are used: one signature has one text."""
     data = base64.b64decode(text, validate=True)
     if base64.b64encode(data).decode() != text:
-        raise ValueError("it is not the base64 of its bytes")
+        raise ValueError("it is not valid base64")
     return data
 
 

@@ -502,8 +502,8 @@ class locked_beside(locked):
                 self._break()
             elif time.monotonic() > deadline:
                 raise Busy(
-                    f"{self.directory} is held by another program; gave up after {self.timeout:g} s",
-                    hint=f"it is broken by itself when it is {self.stale:g} s old",
+                    f"{self.directory} is locked by another program; gave up after {self.timeout:g} s",
+                    hint=f"the lock expires after {self.stale:g} s",
                 )
             else:
                 time.sleep(0.02)
@@ -573,7 +573,7 @@ def read(path: str, most: int | None = None) -> bytes:
     except OSError as error:
         raise storage_error(error, path, "read") from error
     if len(data) > most:
-        raise StorageError(f"{path} is larger than {most >> 20} MiB, the most that is read", hint="name another file")
+        raise StorageError(f"{path} is larger than {most >> 20} MiB, the limit for reading", hint="name another file")
     return data
 
 

@@ -82,14 +82,14 @@ def private_dir(path: str) -> str:
         for found in (link, target):
             if found.st_uid != os.geteuid():
                 raise StorageError(
-                    f"{path} belongs to user {found.st_uid}, not to user {os.geteuid()}, so nothing is kept there",
+                    f"{path} belongs to user {found.st_uid}, not to user {os.geteuid()}, so nothing is stored there",
                     hint="set TREADLE_HOME to a directory of your own",
                 )
         if not stat.S_ISDIR(target.st_mode):
             raise StorageError(f"{path} is not a directory", hint="move it away or set TREADLE_HOME")
         if target.st_mode & stat.S_ISVTX:
             raise StorageError(
-                f"{path} is shared by all users of this machine, so nothing private is kept directly in it",
+                f"{path} is shared by all users of this machine, so nothing private is stored directly in it",
                 hint="name a directory inside it",
             )
         if stat.S_IMODE(target.st_mode) != 0o700:

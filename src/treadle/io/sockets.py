@@ -66,11 +66,11 @@ def connect(path: str, timeout: float | None = None) -> socket.socket:
 def no_connection(path: str, error: OSError) -> TreadleError:
     """The error that explains why no one could be reached there."""
     if isinstance(error, FileNotFoundError | ConnectionRefusedError | NotADirectoryError):
-        return NotFound(f"no one listens at {path}: {error.strerror}")
+        return NotFound(f"nothing listens at {path}: {error.strerror}")
     if isinstance(error, PermissionError):
         return Denied(f"{path} belongs to another user")
     if isinstance(error, TimeoutError | BlockingIOError):
-        return PeerStalled(f"the process that serves {path} does not take connections")
+        return PeerStalled(f"the process that serves {path} does not accept connections")
     return StorageError(f"cannot connect to {path}: {error.strerror}")
 
 

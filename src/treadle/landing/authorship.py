@@ -578,7 +578,7 @@ def _committed_line(committed: list[bytes], now: bytes | None, line: int, name: 
     for block in difflib.SequenceMatcher(None, committed, lines, autojunk=False).get_matching_blocks():
         if block.b < line <= block.b + block.size:
             return block.a + line - block.b
-    raise WorkspaceError(f"{name}:{line} is not committed yet, so no order brought it", hint="git diff shows it")
+    raise WorkspaceError(f"{name}:{line} is not committed yet, so no order wrote it", hint="git diff shows it")
 
 
 def _blamed(user: UserRepository, place: _Place, *how: str) -> _Place:
@@ -588,7 +588,7 @@ def _blamed(user: UserRepository, place: _Place, *how: str) -> _Place:
     text = os.fsdecode(done.stdout)
     head, named = _HEAD.match(text), _NAME.search(text)
     if head is None or named is None:
-        raise WorkspaceError(f"git blame says nothing of {place.name}:{place.line}")
+        raise WorkspaceError(f"git blame has no result for {place.name}:{place.line}")
     return _Place(head[1], named[1], int(head[2]))
 
 

@@ -811,7 +811,7 @@ async def revert(bus: Bus, orders: list[str], *, branch: str = "", agent: str = 
     found = [await _proof(bus, order, branch) for order in orders]
     names = {proof.train for proof in found}
     if len(names) != 1:
-        raise ConfigError("these have landed on different branches", hint="take back those of one branch at a time")
+        raise ConfigError("these have landed on different branches", hint="revert those of one branch at a time")
     (name,) = names
     if where := next((proof.repository for proof in found if proof.repository), ""):
         await ensure(bus, where, found[0].branch)  # merged by hand: the branch may have no train yet
@@ -874,5 +874,5 @@ def _sides(proof: LandedRecord) -> tuple[str, str]:
     """The commits between which lies what an order has changed."""
     before, after = (proof.base, proof.change) if proof.base and proof.change else (proof.on, proof.commit)
     if not before:
-        raise NotFound(f"what {proof.order} changed is not known", hint="`git revert` takes it back by hand")
+        raise NotFound(f"the changes of {proof.order} are unknown", hint="`git revert` reverts it by hand")
     return shlex.quote(before), shlex.quote(after)

@@ -300,7 +300,7 @@ async def ask_to_land(
     if order.state != "done":
         raise LocalError(f"the order {name} is {order.state}, so it has nothing to land")
     if not order.result.get("commit") or not spec.root:
-        raise LocalError(f"the order {name} has left no commit of a repository, so it has nothing to land")
+        raise LocalError(f"the order {name} has no commit to land")
     mark = Boarding(
         order=name,
         root=spec.root,

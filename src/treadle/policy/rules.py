@@ -474,7 +474,7 @@ class Profile:
         if self.mode is None and self.private and not self.rules.names_paths(access):
             places = [place for path in access.paths for place in self.rules.places(path)]
             if any(map(self.is_private, places)):
-                decisions.append(Decision(verdict="deny", reason="what Treadle keeps for itself is not for its agents"))
+                decisions.append(Decision(verdict="deny", reason="agents have no access to Treadle's own files"))
         return strictest(*decisions)
 
     def runs_by_git(self, access: Access) -> str:
@@ -497,7 +497,7 @@ class Profile:
         freely = self.looks_freely and self.mode in ("suggest", "auto-edit")
         if freely and access.command is not None and not access.outside:
             if self.is_harmless(access.command, edits=self.mode == "auto-edit"):
-                return Decision(verdict="allow", reason="it only looks at files of the workspace", by="mode")
+                return Decision(verdict="allow", reason="it only reads files of the workspace", by="mode")
         return judge(access, self.mode)
 
     def is_harmless(self, command: str, *, edits: bool) -> bool:

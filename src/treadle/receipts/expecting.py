@@ -116,7 +116,7 @@ def parse(texts: tuple[str, ...]) -> dict[str, str]:
         if not given:
             raise ConfigError(f"--expect {text}: not NAME=VALUE", hint=f"names: {', '.join(EXIT_CODES)}")
         if found.setdefault(name, value) != value:
-            raise ConfigError(f"--expect {name} is given twice, and not the same")
+            raise ConfigError(f"--expect {name} is given twice, with different values")
     return known(found)
 
 

@@ -220,20 +220,20 @@ class _Statement(TypedDict, total=False):
 def unwrapped(found: Any) -> tuple[dict[str, Any], bytes, list[tuple[str, str]]]:
     """The statement in an envelope, the bytes that were signed, and the signatures with the ids of their keys.
 
-    Raises ValueError or MsgspecError when it is no envelope with a statement.
+    Raises ValueError or MsgspecError when it is not an envelope with a statement.
     """
     if isinstance(found, dict) and isinstance(found.get("dsseEnvelope"), dict) and "payload" not in found:
         found = found["dsseEnvelope"]  # a bundle of Sigstore
     if not isinstance(found, dict) or found.get("payloadType") != PAYLOAD:
-        raise ValueError(f"it is no envelope with a payload of the type {PAYLOAD}")
+        raise ValueError(f"it is not an envelope with a payload of the type {PAYLOAD}")
     payload = base64.b64decode(str(found.get("payload")), validate=True)
     made = msgspec.json.decode(payload)
     try:
         stated = msgspec.convert(made, _Statement)["_type"]
     except msgspec.ValidationError as error:
-        raise ValueError(f"it holds no in-toto statement of version 1: {error}") from error
+        raise ValueError(f"it contains no in-toto statement of version 1: {error}") from error
     if stated != STATEMENT:
-        raise ValueError(f"it holds no in-toto statement of version 1, but a {stated!r}")
+        raise ValueError(f"it contains no in-toto statement of version 1, but a {stated!r}")
     listed = msgspec.convert(found.get("signatures") or [], list[dict[str, Any]])
     signatures = [(str(one.get("keyid")), str(one.get("sig"))) for one in listed]
     return made, encoded(PAYLOAD, payload), signatures

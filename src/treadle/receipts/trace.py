@@ -476,7 +476,7 @@ class Observed:
     def without_its_words(self, error: Exception) -> Observed:
         """A copy without anything the sidecar said, for when something it said makes a receipt impossible."""
         made = Observed(self.run_id, self.order, self.backend, self.started)
-        made.error = LocalError(f"what the sidecar said makes no receipt: {type(error).__name__}: {error}")
+        made.error = LocalError(f"the sidecar's output makes no valid receipt: {type(error).__name__}: {error}")
         made.handshaking, made.finished, made.exit_code = False, self.finished, self.exit_code
         made.workspace, made.patch_path, made.difference = self.workspace, self.patch_path, self.difference
         made.command, made.order_path = self.command, self.order_path

@@ -255,7 +255,7 @@ class AgentWork:
         rules = not_enforceable(self.order, self._info)
         if rules and not best_effort(self.order):
             raise PolicyNotEnforceable(
-                f"{self._info.name} cannot be held to the order's policy: {'; '.join(rules[:5])}",
+                f"{self._info.name} cannot be made to follow the order's policy: {'; '.join(rules[:5])}",
                 hint="use an agent that asks before each act, confine it, or allow it with --best-effort-policy",
                 details={"rules": rules},
             )

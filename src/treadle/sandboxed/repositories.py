@@ -442,7 +442,7 @@ async def hand_over(left: Leftover) -> tuple[list[str], bool]:
                 await asyncio.to_thread(index_file.release, taking.user, os.path.join(left.directory, LOCK))
                 notes = await taking.adopt(inside)
         except BadListing as error:
-            raise WorkspaceError(f"session {left.record.session} left what cannot be taken over: {error}") from error
+            raise WorkspaceError(f"session {left.record.session} left work that cannot be adopted: {error}") from error
         if not taking.stale:
             await asyncio.to_thread(_remove, left)
     return notes, not taking.stale

@@ -95,7 +95,7 @@ class TurnCheck:
         found, self._setup = await asyncio.to_thread(check_on_disk, top)
         self.command = self._given or found
         if self.command in ("", NONE):
-            return "no command is known that checks this project: `check` under [verify] in .treadle/config.toml"
+            return "no check is known for this project: `check` under [verify] in .treadle/config.toml"
         import threading
 
         from treadle.io import scratch
@@ -246,7 +246,7 @@ class Checkout:
         found, setup = project_check(files, text)
         command = self._given or found
         if command in ("", NONE):
-            raise ConfigError("no command is known that checks this project", hint="name it: --check 'make test'")
+            raise ConfigError("no check is known for this project", hint="name it: --check 'make test'")
         # What is trusted is on the disk: another commit may name other commands.
         trusted = trust.is_trusted(self._top) and (found, setup) == check_on_disk(self._top)
         return tree, command, setup, () if trusted else _named(found, setup, self._given)

@@ -219,7 +219,7 @@ class SocketStream:
             for line in lines:
                 await self._socket.send_text(line.decode())
         except (WebSocketDisconnect, RuntimeError, OSError) as error:
-            raise PeerClosed("the editor has left") from error
+            raise PeerClosed("the editor disconnected") from error
 
     async def abandoned(self) -> None:
         await self._gone.wait()

@@ -37,7 +37,7 @@ class Listening:
                 hint="--tls-cert FILE, or --behind-proxy when a proxy on this machine does TLS",
             )
         if not self.names:
-            raise ConfigError("the host name of this server is not known", hint="--name fleet.example")
+            raise ConfigError("this server needs a host name", hint="--name fleet.example")
         self.socket = sockets.listen(unix, owned=True) if unix else _tcp_socket(host, port)
         self.port = 0 if unix else int(self.socket.getsockname()[1])
 

@@ -58,12 +58,12 @@ class TerminalFinder:
             found = await client.get_order(bus, order)
             node = found.node or (found.attempts[-1].node if found.attempts else "")
             if not node:
-                raise NotFound(f"the order {order} was on no node yet: it is {found.state}")
+                raise NotFound(f"the order {order} has not run on a node yet: it is {found.state}")
             carried = Carried(bus, node, order, what, by)
             try:
                 await carried.try_once()
             except TreadleError as error:
-                raise NotFound(error.message, hint="its node may have put its worktree away") from None
+                raise NotFound(error.message, hint="its node may have removed its worktree") from None
             if name in self._open:
                 self._open.pop(name)[1].close()
             while len(self._open) >= OPEN_MAX:

@@ -154,7 +154,7 @@ class Tokens:
     def link(self, name: str, right: Right, seconds: float = LINK_SECONDS) -> str:
         """A code that can be exchanged once for a token, until it expires."""
         if right not in RIGHTS:
-            raise ConfigError(f"{right!r} is no right", hint="watch, answer or all")
+            raise ConfigError(f"{right!r} is not a right", hint="watch, answer or all")
         code = secrets.token_urlsafe(24)
         made = OneTimeLink(sha256=_hash(code), name=name, right=right, expires=time.time() + seconds)
         self._change(lambda stored: (replace(stored, links=(*_living(stored.links), made)), None))
@@ -258,7 +258,7 @@ class Tokens:
         def remove(stored: TokenFile) -> tuple[TokenFile, SharedTerminal]:
             found = next((each for each in stored.shared if each.id == name), None)
             if found is None:
-                raise NotFound(f"no terminal is shared by {name!r}", hint="`treadle share --list`")
+                raise NotFound(f"there is no share {name!r}", hint="`treadle share --list`")
             return replace(stored, shared=tuple(each for each in stored.shared if each is not found)), found
 
         return self._change(remove)

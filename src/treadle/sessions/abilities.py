@@ -88,7 +88,7 @@ _ALL = (
     Ability(
         name="images",
         what="images in a prompt",
-        refusal="takes no images",
+        refusal="accepts no images",
         hint="leave them out, name them by their paths in the text, or choose an agent that takes them",
     ),
     Ability(
@@ -120,13 +120,13 @@ _ALL = (
     Ability(
         name="fork",
         what="continues a copy of a session",
-        refusal="cannot go on in a copy of a session",
+        refusal="cannot fork a session",
         wanted=lambda spec: spec.start.fork,
     ),
     Ability(
         name="resume",
         what="continues an earlier session",
-        refusal="cannot go on with an earlier session",
+        refusal="cannot resume an earlier session",
         wanted=lambda spec: spec.start.resume is not None,
     ),
     Ability(
@@ -322,10 +322,10 @@ def narrowed(name: str, card: Mapping[str, Any], levels: Mapping[str, Any], spec
 def effort_of(name: str, wanted: Reasoning, offered: tuple[str, ...]) -> str | None:
     """How much it is to think, of the efforts that this agent knows; None: as its own settings say."""
     if wanted.tokens is not None or wanted.effort not in (None, *offered):
-        asked = wanted.effort if wanted.tokens is None else f"{wanted.tokens} tokens"
+        asked = wanted.effort if wanted.tokens is None else f"of {wanted.tokens} tokens"
         raise Unsupported(
-            f"{name} cannot be told to think with {asked}",
-            hint=f"the efforts that it knows are {', '.join(offered)}",
+            f"{name} does not support the effort {asked}",
+            hint=f"it supports {', '.join(offered)}",
             details={"ability": "effort"},
         )
     return wanted.effort

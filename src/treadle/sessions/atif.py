@@ -60,9 +60,9 @@ def read_trajectory(data: bytes, name: str) -> Trajectory:
     try:
         found = msgspec.json.decode(data, type=Trajectory)
     except msgspec.MsgspecError as error:
-        raise ConfigError(f"{name} is no trajectory in ATIF: {error}") from None
+        raise ConfigError(f"{name} is not an ATIF trajectory: {error}") from None
     if not found.schema_version.startswith("ATIF-v1."):
-        raise ConfigError(f"{name} is in {found.schema_version}, which is not known here", hint="ATIF-v1.x is read")
+        raise ConfigError(f"{name} is in {found.schema_version}, which is not supported", hint="ATIF-v1.x is read")
     return found
 
 

@@ -236,7 +236,7 @@ class EventLog:
         missed = first - reader.cursor - 1
         if missed > 0:
             reader.cursor = self._dropped
-            gap = Warned(message=f"{missed} earlier events are no longer kept", code="gap", ts=self._clock())
+            gap = Warned(message=f"{missed} earlier events are no longer stored", code="gap", ts=self._clock())
             return [gap, *self._advance(reader)]
         return self._advance(reader)
 
@@ -482,7 +482,7 @@ class BaseSession(ABC):
         if prompt.images:
             self._require("images")
         if prompt.documents and not self.takes_documents:
-            raise Unsupported(f"{self.info.name} takes no documents", hint="save it as a file and name its path")
+            raise Unsupported(f"{self.info.name} accepts no documents", hint="save it as a file and name its path")
         turn = Turn(prompt if text == prompt.text else msgspec.structs.replace(prompt, text=text))
         self.handover = ""
         self._queue.append(turn)

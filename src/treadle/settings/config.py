@@ -205,7 +205,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     def check_bypass(self) -> None:
         """Raises ConfigError when no session may skip all permissions."""
         if not self.bypass:
-            raise ConfigError("the settings forbid to skip all permissions", hint="choose another --permission-mode")
+            raise ConfigError("the settings forbid skipping all permissions", hint="choose another --permission-mode")
 
 
 class LoadedSettings(msgspec.Struct, frozen=True, kw_only=True):

@@ -241,7 +241,7 @@ def _preloaded(header: dict[str, str], cwd: str, instructions: Instructions) -> 
     known = {skill.name: skill for skill in skills(cwd, instructions)} if header.get("skills") else {}
     for name in listed(header.get("skills", "")):
         if name not in known:
-            raise ConfigError(f"it asks for the skill {name!r}, which is not here")
+            raise ConfigError(f"it asks for the skill {name!r}, which does not exist")
         yield load_skill(known[name])
 
 

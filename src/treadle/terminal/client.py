@@ -174,7 +174,7 @@ class Client:
                 self.sock.settimeout(self._left(self._deadline(self.timeout)))
                 self.sock.sendall(data)
         except TimeoutError:
-            raise PeerStalled("the supervisor does not read what it is sent") from None
+            raise PeerStalled("the supervisor does not read its input") from None
         except OSError as error:
             raise PeerExited("the supervisor", None) from error
 
@@ -232,12 +232,12 @@ class Client:
         deadline = self._soonest(deadline)
         while not self._ready:
             if deadline is not None and time.monotonic() >= deadline:
-                raise TimedOut("nothing came in time")
+                raise TimedOut("there was no answer in time")
             self.sock.settimeout(self._left(deadline))
             try:
                 data = self.sock.recv(BLOCK)
             except TimeoutError:
-                raise TimedOut("nothing came in time") from None
+                raise TimedOut("there was no answer in time") from None
             except OSError as error:
                 raise PeerExited("the supervisor", None) from error
             finally:

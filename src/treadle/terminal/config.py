@@ -50,7 +50,7 @@ def load(settings: TerminalSettings, named: str = "") -> list[str]:
         if name in body:
             value = body[name]
             if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
-                raise ConfigError(f"{path}: {name} is {value!r}, which is of the wrong kind")
+                raise ConfigError(f"{path}: {name} is {value!r}, which has the wrong type")
             setattr(settings, name, os.path.expanduser(str(value)) if name == "log_file" else value)
     if settings.log_level not in ("trace", "debug", "info", "warn", "error", "off"):
         raise ConfigError(f"{path}: log_level is {settings.log_level!r}", hint="debug, info, warn, error or off")

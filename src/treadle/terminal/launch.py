@@ -40,7 +40,7 @@ def wrapper() -> list[str]:
     from treadle.io.process.programs import find_outside  # imported here because it loads asyncio
 
     if (found := find_outside("bwrap")) is None:
-        raise Unsupported("process ids of its own need bubblewrap (bwrap), which is not installed")
+        raise Unsupported("--own-pids needs bubblewrap (bwrap), which is not installed")
     return [*OURS_NOT, found, *SPACE, *ITS_AGAIN]
 
 

@@ -61,13 +61,13 @@ def check(place: Place, workdir: str = "") -> None:
         left = left_in(place)
     except StorageError as error:
         raise ConfigError(
-            f"whether the last program in {place.id} has left work is not known: {error}",
+            f"whether the last program in {place.id} has left work is unknown: {error}",
             hint=f"use another id, or remove {place.exit} if you miss nothing",
         ) from error
     if left and not os.path.realpath(workdir or "/").startswith(os.path.join(left, "")):
         raise ConfigError(
             f"the last program in {place.id} has left work in its worktree",
-            hint=f"`treadle merge {place.id}` brings it over, --discard throws it away; or use another id",
+            hint=f"`treadle merge {place.id}` merges it, --discard deletes it; or use another id",
         )
 
 

@@ -92,7 +92,7 @@ def ids(directory: str) -> list[str]:
 
 
 def stale(directory: str) -> list[str]:
-    """The sockets that no one listens at: their supervisors are gone, and their pid files are not locked."""
+    """The sockets that nothing listens at: their supervisors are gone, and their pid files are not locked."""
     from treadle.io.files import is_locked
 
     try:

@@ -35,7 +35,7 @@ def parse(body: str, source: str, now: int) -> tuple[str, Report | None]:
     if state == "clear":
         return fields.get("id", ""), None
     if state not in STATES:
-        raise ValueError(f"{state!r} is no state")
+        raise ValueError(f"{state!r} is not a state")
     report = Report(source, state, body[:200], now)
     report.app = fields.get("app", "")
     report.kind = fields.get("kind", "")

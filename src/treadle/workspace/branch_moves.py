@@ -171,7 +171,7 @@ def _lock_index(change: CheckoutChange, index: bytes) -> None:
         except FileExistsError:
             if time.monotonic() > deadline:
                 raise Busy(
-                    f"another git command is at work in {change.checkout.top}",
+                    f"another git command is running in {change.checkout.top}",
                     hint=f"if there is none, remove {lock}",
                 ) from None
             time.sleep(0.05)

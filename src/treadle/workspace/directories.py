@@ -178,7 +178,7 @@ def write_files(store: Store, files: Mapping[str, TreeEntry], directory: str) ->
     """Write these files into `directory`, which is made if it is missing and must be empty. Returns their metadata.
 
     Links come last, so that no path leads through one. A submodule becomes an empty directory. Raises WorkspaceError
-    for a path that would leave the directory, an object that is missing, or one that is not what its name says.
+    for a path that would leave the directory, an object that is missing, or one that does not match its hash.
     """
     if wrong := {name for name in {name for path in files for name in path.split("/")} if is_forbidden(name)}:
         path = next(path for path in files if not wrong.isdisjoint(path.split("/")))
@@ -336,8 +336,8 @@ class Copy:
         self.left -= entry.stat(follow_symlinks=False).st_size
         if self.left < 0:
             raise WorkspaceError(
-                f"{self.source} holds more than {self.cap} bytes, which is the most that is copied",
-                hint="leave things out with --exclude, or use --workspace-mode worktree",
+                f"{self.source} holds more than {self.cap} bytes, the limit for a copy",
+                hint="exclude files with --exclude, or use --workspace-mode worktree",
             )
         os.makedirs(os.path.dirname(target), exist_ok=True)
         copy_file(entry.path, target)
@@ -346,7 +346,7 @@ class Copy:
 def files_under(root: str, name: str) -> list[str]:
     """The paths of all files under `name` in `root`, or of the file that it is."""
     if os.path.isabs(name) or os.path.normpath(name).startswith(".."):
-        raise WorkspaceError(f"{name} is not in {root}", hint="what is brought is named by its path in the directory")
+        raise WorkspaceError(f"{name} is not in {root}", hint="--bring needs a path inside the directory")
     place = os.path.join(root, os.path.normpath(name))
     if not os.path.isdir(place) or os.path.islink(place):
         return [os.path.normpath(name)] if os.path.lexists(place) else []
@@ -372,7 +372,7 @@ def bring_files(source: str, target: str, paths: Sequence[str], cap: int = COPY_
                 left -= _bring(source if linked else old, new, os.path.normpath(path), left)
             except _TooMuch:
                 raise WorkspaceError(
-                    f"what is to be brought from {source} has more than {cap} bytes",
+                    f"the files to copy from {source} has more than {cap} bytes",
                     hint="name what the check needs with --bring",
                 ) from None
             except OSError as error:

@@ -239,7 +239,7 @@ def read_raw(listed: bytes) -> list[Crossing]:
             _, mode, _, name, _ = head.lstrip("\n").removeprefix(":").split(" ")
             found.append(Crossing(path, Staged(mode, name) if mode.strip("0") else None))
     except ValueError as error:
-        raise WorkspaceError(f"what git says of commits cannot be read: {error}") from error
+        raise WorkspaceError(f"git's output about commits cannot be read: {error}") from error
     return found
 
 

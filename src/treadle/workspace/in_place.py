@@ -456,7 +456,7 @@ class Takeover:
             if not self._update({name: (commit, None)}) or self._commit(name) == commit:
                 break
         else:
-            raise WorkspaceError(f"the agent's commit {commit} could not be kept as a branch")
+            raise WorkspaceError(f"the agent's commit {commit} could not be stored as a branch")
         if apart:
             return [
                 f"{reason}: the agent's commits wait for you as {name}, and nothing else was changed (`git diff"

@@ -50,7 +50,7 @@ def _parse(data: bytes, hash_size: int) -> Iterator[IndexEntry]:
     magic, version, count = struct.unpack_from(">4sLL", data)
     if magic != b"DIRC" or version not in (2, 3, 4):
         raise WorkspaceError(
-            f"the index has version {version}, which is not read", hint="git update-index --index-version 2"
+            f"the index has version {version}, which is not supported", hint="git update-index --index-version 2"
         )
     at, before = 12, b""
     for _ in range(count):
@@ -74,9 +74,7 @@ def _parse(data: bytes, hash_size: int) -> Iterator[IndexEntry]:
             before = data[at:end]
             at = start + (end - start + 8) // 8 * 8
         if mode == 0o40000:
-            raise WorkspaceError(
-                "the index has whole directories in it", hint="git sparse-checkout reapply --no-sparse-index"
-            )
+            raise WorkspaceError("the index is sparse", hint="git sparse-checkout reapply --no-sparse-index")
         times = (mtime * 10**9 + mtime_ns, ctime * 10**9 + ctime_ns)
         path = before.decode("utf-8", "surrogateescape")
         skipped = bool(more & SKIP_WORKTREE)
@@ -97,7 +95,7 @@ def _refuse_parts(data: bytes, at: int, hash_size: int) -> None:
     while at + 8 <= len(data) - hash_size:
         name, size = struct.unpack_from(">4sL", data, at)
         if name == b"link":
-            raise WorkspaceError("the index is in two parts", hint="git update-index --no-split-index")
+            raise WorkspaceError("the index is split", hint="git update-index --no-split-index")
         at += 8 + size
 
 

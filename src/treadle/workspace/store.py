@@ -275,7 +275,7 @@ class Store:
         files = self._listed(tree, lent=True)
         if self.put_files(files, folders) != tree:
             raise WorkspaceError(
-                f"the tree {tree} of the repository is not what its name says", hint="run git fsck there"
+                f"the tree {tree} of the repository does not match its hash", hint="run git fsck there"
             )
         return files
 
@@ -541,7 +541,7 @@ def _entry(mode: str, name: str) -> TreeEntry | None:
 
 
 def _forged(name: str) -> WorkspaceError:
-    return WorkspaceError(f"the object {name} is not what its name says", hint="run git fsck in the repository")
+    return WorkspaceError(f"the object {name} does not match its hash", hint="run git fsck in the repository")
 
 
 def bundle_parts(bundle: bytes) -> tuple[dict[str, str], bytes]:

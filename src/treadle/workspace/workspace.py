@@ -184,7 +184,7 @@ class Workspace:
     def difference(self) -> Difference:
         """The changes since the start. Raises Denied when our own record of the start was tampered with."""
         if self.store.seal() != self._seal:
-            raise Denied(f"what was kept of the workspace's start was changed: {self.store.directory}")
+            raise Denied(f"the stored starting state of the workspace was changed: {self.store.directory}")
         base = self.store.files(self.place.whole or self.place.before)
         look = self._take(base)
         before, after = self.place.before, _tree_at(self.store, look, self.inside)

@@ -18,7 +18,7 @@ NOWHERE = Endpoint(name="acme", base_url="http://127.0.0.1:9/v1")
         (CannotConnect("refused"), "cannot reach acme at http://127.0.0.1:9/v1: refused", True),
         (CannotConnect(""), "cannot reach acme at http://127.0.0.1:9/v1: no answer", True),
         (WrongPeer("no such name"), "cannot reach acme at http://127.0.0.1:9/v1: no such name", False),
-        (TooSilent("x"), "acme said nothing for 120 s", True),
+        (TooSilent("x"), "acme sent nothing for 120 s", True),
         (BrokenAnswer("half"), "the connection to acme broke: half", True),
         (BrokenAnswer(""), "the connection to acme broke: BrokenAnswer", True),
         (BadAddress("no host"), "acme at http://127.0.0.1:9/v1: no host", False),

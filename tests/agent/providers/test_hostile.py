@@ -24,11 +24,11 @@ LONG = "reply=[{text='eins zwei drei vier fünf sechs sieben acht neun zehn elf 
         ("cut", "broke"),
         ("early_end", "before the end"),
         ("garbage", "cannot be read"),
-        ("stall", "said nothing for 2 s"),
+        ("stall", "sent nothing for 2 s"),
         ("short_length", "before the end|cannot be read"),
         ("long_length", "broke"),
         ("reset", "broke"),
-        ("hang", "said nothing for 2 s"),
+        ("hang", "sent nothing for 2 s"),
         ("html", "web page.*base URL"),
     ],
 )

@@ -51,7 +51,7 @@ async def test_the_whole_list_is_replaced_kept_and_rendered(workspace: Workspace
 async def test_a_wrong_status_and_an_endless_list_are_refused(workspace: Workspace) -> None:
     with pytest.raises(ToolError, match=r"todos\[0\].status"):
         await workspace.run("todo", todos=[{"content": "x", "status": "done"}])
-    with pytest.raises(ToolError, match="the list has 101 items; at most 100 are kept"):
+    with pytest.raises(ToolError, match="the list has 101 items; the limit is 100"):
         await workspace.run("todo", todos=[{"content": "x"}] * 101)
     assert session_tools.STATE not in workspace.context.state
     assert (await workspace.run("todo", todos=[{"content": "x"}] * 100)).endswith("\n0 of 100 done")

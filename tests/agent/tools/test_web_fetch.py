@@ -112,7 +112,7 @@ async def test_private_addresses_are_refused_however_they_are_written(
     server: Server, workspace: Workspace, host: str
 ) -> None:
     server.answers["/"] = http(b"secret", "text/plain")
-    with pytest.raises(ToolError, match="not an address of the public internet|cannot resolve"):
+    with pytest.raises(ToolError, match="not a public address|cannot resolve"):
         await workspace.run("web_fetch", url=f"http://{host}:{server.port}/")
     assert not server.requests
 
@@ -121,7 +121,7 @@ async def test_private_addresses_are_refused_however_they_are_written(
 async def test_a_name_with_any_private_address_is_refused(
     server: Server, fetch: Callable[[str], Awaitable[str]], host: str
 ) -> None:
-    with pytest.raises(ToolError, match="not an address of the public internet"):
+    with pytest.raises(ToolError, match="not a public address"):
         await fetch(f"http://{host}:{server.port}/")
     assert not server.requests
 
@@ -134,7 +134,7 @@ async def test_a_redirect_into_a_private_network_is_refused(
 ) -> None:
     location = target.format(port=server.port)
     server.answers["/"] = http(b"", status="302 Found", Location=location)
-    with pytest.raises(ToolError, match="not an address of the public internet"):
+    with pytest.raises(ToolError, match="not a public address"):
         await fetch(f"http://127.0.0.1:{server.port}/")
     assert len(server.requests) == 1
 

@@ -248,4 +248,4 @@ CHOICES = "allow? [y]es, [n]o, for this [s]ession, [a]lways (Bash(ls)), or say w
 async def test_a_line_allows_refuses_or_says_what_to_do(typed: str, answer: Answer) -> None:
     made, person = lines(typed)
     assert await made.ask(Question(RUN, "/work")) == answer
-    assert person.asked == [(CHOICES, True)], "what was typed before the question is no answer"
+    assert person.asked == [(CHOICES, True)], "what was typed before the question is not an answer"

@@ -62,7 +62,7 @@ def test_a_mistake_in_a_file_is_named_with_its_line_and_its_path(tmp_path: Path)
         many.write_text(good + wrong + "\n")
         assert place in fleet("submit", "--file", str(many), code=1)
     many.write_text('agent = "null"\n' + good)
-    assert "`agent` stands outside of the orders" in fleet("submit", "--file", str(many), code=1)
+    assert "`agent` is outside of the orders" in fleet("submit", "--file", str(many), code=1)
     lines = tmp_path / "one.json"
     lines.write_text('{"task": "x", "policy": {"deny_wrte": []}}')
     assert "`deny_wrte` - at `$.policy`" in fleet("submit", "--file", str(lines), code=1)
@@ -184,7 +184,7 @@ async def test_work_is_looked_at_and_sent_back_with_comments(bus: Bus, tmp_path:
     assert head == "order1  done, verified: the first" and says == "says      did\ufffd it"
     assert outside == "outside claims ['b.txt']" and patch[-2:] == ["+two\ufffd\ufffd", ""]
     assert await typed("review", "order2") == (
-        "order2  done, NOT verified: order2\n(the order order2 has left no changes)\n"
+        "order2  done, NOT verified: order2\n(the order order2 has no changes)\n"
     )
     found = await typed_json("review", "order1")
     assert found["order"]["id"] == "order1" and found["patch"].startswith("diff --git")

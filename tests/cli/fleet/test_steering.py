@@ -78,7 +78,7 @@ async def test_what_cannot_be_meant_is_not_asked_of_the_scheduler(bus: Bus) -> N
         assert "is not in the range" in await typed(*words, code=2)
     assert "give --priority or a limit" in await typed("set", order, code=1)
     for words in (("pause", "order:"), ("resume", "nonsense")):
-        assert "is no scope" in await typed(*words, code=1)
+        assert "is not a scope" in await typed(*words, code=1)
     assert await requested(bus) == []
 
 
@@ -132,7 +132,7 @@ async def test_one_verb_has_an_order_a_change_or_a_goal_done_again(bus: Bus, tmp
     for words, told in (
         (("rides",), "is on its way to main already: it waits"),
         (("g1",), "nothing of it was dropped"),
-        ((), "say what is to be done again"),
+        ((), "there is nothing to retry"),
         (("red", "--text", " "), "there are no comments"),
         (("nowhere",), "there is no order"),
     ):

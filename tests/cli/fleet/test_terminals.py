@@ -65,7 +65,7 @@ async def test_what_is_typed_is_carried_to_the_node_that_has_it_or_had_it_last(
 async def test_what_keeps_it_from_being_carried_is_said_before_anything_is_shown(bus: Bus, tmp_path: Path) -> None:
     await stored(bus, "order1", state="queued")
     for name, kind, said in (
-        ("order1", LocalError, "the order order1 was on no node yet: it is queued"),
+        ("order1", LocalError, "the order order1 has not run on a node yet: it is queued"),
         ("other", NotFound, "there is no order 'other'"),
     ):
         carrier = _Carrier(name, "shell", str(tmp_path / "sock"))

@@ -36,7 +36,7 @@ def test_a_hook_that_cannot_ask_outside_refuses_the_call(
 
 def test_input_without_end_is_not_passed_out(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     given(monkeypatch, b"x" * LARGEST)
-    with pytest.raises(ConfigError, match="MiB, which is not passed out"):
+    with pytest.raises(ConfigError, match="MiB, the limit for requests"):
         dispatch.relay("validate", [], str(project))
 
 

@@ -199,7 +199,7 @@ def test_only_listed_commands_pass(monkeypatch: pytest.MonkeyPatch) -> None:
             check(RelayRequest("", command, words))
         assert refused.value.hint == "a person can run it outside"
     for command, *words in (["claim", "release", "--haid", BOB], ["haid", "heartbeat", BOB]):
-        with pytest.raises(Denied, match=f"only {ANN} can be acted for"):
+        with pytest.raises(Denied, match=f"only {ANN} can act"):
             check(RelayRequest("", command, words))
     with pytest.raises(Denied, match="protocol works on records in the worktree"):
         check(RelayRequest("", "protocol", ["init"]))
@@ -325,7 +325,7 @@ def test_a_git_hook_is_judged_by_what_it_found_inside(relay: Relay) -> None:
     assert relay("claim", "guard", "pre-commit", changed=[{"by": "", "files": [".planning/x"]}]) == (0, "", "")
     assert relay("claim", "guard", "pre-commit")[::2] == (
         2,
-        "heimdall: the request does not say what is about to be committed or pushed\n",
+        "heimdall: the request does not list what is committed or pushed\n",
     )
     for words in (["pre-commit", "x"], ["update"], ["pre-commit", "--mode", "off"], []):
         assert "cannot be done from inside" in relay("claim", "guard", *words, changed=held)[2], words

@@ -56,7 +56,7 @@ class Share:
 def test_a_terminal_is_shared_from_the_directory_that_the_server_shows_until_it_is_taken_back(
     here: Here, share: Share
 ) -> None:
-    assert share("x") == (1, "", "no page is served here\n  `treadle serve` serves it\n")
+    assert share("x") == (1, "", "no server is running\n  `treadle serve` serves it\n")
     assert share("--list") == (0, "No terminal is shared\n", "") and share("--list", "--json")[1] == "[]\n"
     here.stage.start("sleep", "60", id="x")
     with background.noted("http://host:1", "", terminals=str(here.directory)):
@@ -78,7 +78,7 @@ def test_a_terminal_is_shared_from_the_directory_that_the_server_shows_until_it_
 
 
 def test_a_link_works_for_seven_days_at_most(share: Share) -> None:
-    assert share("x", "--for", "7d")[2].startswith("no page is served here")
+    assert share("x", "--for", "7d")[2].startswith("no server is running")
     assert share("x", "--for", "7d1s") == (
         1,
         "",

@@ -163,7 +163,7 @@ def test_a_dialog_is_answered_with_one_key_and_only_while_it_asks(shell: Shell) 
     shell("send", "x", "--answer", "\\r")
     shell("wait", "x", "--state", "starting")  # it has shown no prompt of its own yet
     refused = shell.run("send", "x", "--answer", "1")
-    assert refused.returncode == 3 and "x asks nothing now, so nothing was typed" in refused.stderr
+    assert refused.returncode == 3 and "x has no open question, so nothing was typed" in refused.stderr
 
 
 CODE = [r"re.sub('\n', '\t', s)", r"C:\new\table", r"printf 'a\x41\b\e[0m'", r"\\host\share", "a\\", r"\d+\b", "é\\n"]

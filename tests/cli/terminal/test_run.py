@@ -100,8 +100,8 @@ def test_where_there_is_no_terminal_to_attach_it_is_started_and_named(here: Here
     ("words", "code", "says"),
     [
         (("--detach", "--cols", "1.5", "cat"), 2, "--cols must be a whole number, not '1.5'"),
-        (("--detach", "--env", "=x", "cat"), 2, "--env wants NAME=VALUE, not '=x'"),
-        (("--detach", "--env", "x", "cat"), 2, "--env wants NAME=VALUE, not 'x'"),
+        (("--detach", "--env", "=x", "cat"), 2, "--env needs NAME=VALUE, not '=x'"),
+        (("--detach", "--env", "x", "cat"), 2, "--env needs NAME=VALUE, not 'x'"),
         (("--detach", "--id", "../x", "cat"), 1, "cannot be the id"),
         (("--foreground", "--worktree", "cat"), 2, "--worktree starts it in the background"),
         (("--detach", "--worktree", "--workdir", "/", "cat"), 1, "not in a git repository"),

@@ -147,7 +147,7 @@ async def test_without_one_the_question_comes_back_and_the_model_may_answer(
         while said["status"] != "completed":
             said = await talk.call("read", run=said["run"], after=0, wait_seconds=50)
         nothing = await talk.whole("answer", run=said["run"], decision="allow")
-        assert nothing["isError"] and "asks nothing now" in nothing["content"][0]["text"]
+        assert nothing["isError"] and "has no open question" in nothing["content"][0]["text"]
 
 
 async def test_a_call_that_is_cancelled_stops_what_it_started(tmp_path: Path) -> None:

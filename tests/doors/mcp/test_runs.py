@@ -77,7 +77,7 @@ async def test_the_one_that_rested_longest_makes_room_and_none_that_works() -> N
         made.get(opened[0].id)
     for run in made:
         run._served = ServedTurn(run.session)
-    with pytest.raises(Busy, match="at work already"):
+    with pytest.raises(Busy, match="already running"):
         await made.open(agent=None)
     await made.close()
 

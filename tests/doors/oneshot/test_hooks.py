@@ -225,6 +225,6 @@ async def test_only_events_with_hooks_are_heard_and_each_call_has_an_id_of_its_o
     assert hooks.described() == {"session_id": "s1"} and hooks.stop_turn == host.end_turn
     with pytest.raises(Unsupported, match="hooks must be an object, not list"):
         hooks.register([])
-    with pytest.raises(Unsupported, match="'Newer' are not run here") as refused:
+    with pytest.raises(Unsupported, match="'Newer' are not supported") as refused:
         hooks.register({"Newer": []})
     assert "PreToolUse" in str(refused.value.hint)

@@ -106,11 +106,11 @@ PDF = {"type": "document", "source": {"type": "base64", "media_type": "applicati
 @pytest.mark.parametrize(
     ("block", "why"),
     [
-        (PDF, "scripted takes no documents (save it as a file and name its path"),
+        (PDF, "scripted accepts no documents (save it as a file and name its path"),
         ({"type": "image", "source": {"type": "url", "url": "https://x/i.png"}}, "of the kind image (url)"),
         ({"type": "tool_result", "content": "x"}, "of the kind tool_result"),
         ("loose", "a block without a type"),
-        (IMAGE, "scripted takes no images"),
+        (IMAGE, "scripted accepts no images"),
     ],
 )
 async def test_a_prompt_that_has_more_than_can_be_shown_is_refused(echo: Host, block: Any, why: str) -> None:

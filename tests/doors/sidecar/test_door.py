@@ -445,7 +445,7 @@ async def test_an_order_that_is_not_met_or_cancelled_for_another_does_not_end_it
     asks = Requirements(required=[Requirement(capability="vision", min_support="native")])
     await talk.host.write(run_line(order(tmp_path, requirements=asks)))
     fatal = await talk.hear("fatal")
-    assert "requires what puppet does not offer: vision" in fatal["error"]
+    assert "puppet lacks what the order requires: vision" in fatal["error"]
     await talk.order(tmp_path, SECOND)
     await talk.hear("assistant_delta")
     await talk.say(CancelRun(ref_id=RUN))

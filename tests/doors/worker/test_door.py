@@ -525,7 +525,7 @@ async def test_state_is_kept_where_the_client_says_by_an_agent_that_can(name: st
         assert await asyncio.wait_for(serving.run(), 60) == 0
         line = await client.next()
         if name != "native" or not settles:
-            assert "cannot keep its state elsewhere" in error(line)[2] and moved == [] and agent.sessions == []
+            assert "cannot store its state elsewhere" in error(line)[2] and moved == [] and agent.sessions == []
             continue
         path = f"/state/{line['session_id']}.jsonl"
         told = {"mode": "isolated", "state_root": "/state", "transcript_path": path}

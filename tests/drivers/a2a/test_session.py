@@ -231,9 +231,9 @@ async def test_a_stream_that_breaks_off_is_taken_up_by_asking(tmp_path: Path) ->
         ([sent(task("rejected", words=says(A2aPart(text="no"))))], "remote_error: the task was rejected: no"),
         ([sent(task("canceled"))], "remote_error: the task was canceled"),
         ([sent(piece("a", "x", append=False))], "protocol_error: it answered with neither a task nor a message"),
-        ([sent(task("working")), result([])], "protocol_error: it answered with what is no task: task is no object"),
-        ([sent(task("auth-required"))], "auth_failed: the agent asks for a sign-in that cannot be given here"),
-        ([sent(task("input-required"))], "remote_error: it asks, and there was no answer: The agent needs something"),
+        ([sent(task("working")), result([])], "protocol_error: its answer is not a task: task is no object"),
+        ([sent(task("auth-required"))], "auth_failed: the agent asks for a sign-in, which is not possible here"),
+        ([sent(task("input-required"))], "remote_error: its question was not answered: The agent needs something"),
     ],
 )
 async def test_a_task_that_does_not_complete_says_why(tmp_path: Path, replies: list[bytes], problem: str) -> None:
@@ -328,7 +328,7 @@ async def test_an_interrupt_is_sent_once_the_task_has_a_name(tmp_path: Path) -> 
 
 async def test_images_go_to_one_that_takes_them(tmp_path: Path) -> None:
     async with talking(tmp_path, images=False) as (session, _):
-        with pytest.raises(Unsupported, match="^Far takes no images"):
+        with pytest.raises(Unsupported, match="^Far accepts no images"):
             await session.prompt(Prompt(text="Look.", images=(png(),)))
     async with talking(tmp_path, sent(task("completed")), images=True) as (session, server):
         with pytest.raises(ToolError, match="image 2 "):

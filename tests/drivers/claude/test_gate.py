@@ -154,7 +154,7 @@ async def test_each_request_about_a_tool_has_its_answer(tmp_path: Path) -> None:
     )
     assert as_expected(events, EXPECTED / "gated.txt")
     answers = {line["response"]["request_id"]: line["response"] for line in told if line["type"] == "control_response"}
-    assert answers.pop("u1") == {"subtype": "error", "request_id": "u1", "error": "dream is not offered here"}
+    assert answers.pop("u1") == {"subtype": "error", "request_id": "u1", "error": "dream is not supported"}
     said = {id: response["response"] for id, response in answers.items()}
 
     def decided(verdict: str, reason: str, **more: Any) -> Any:

@@ -215,7 +215,7 @@ async def test_what_it_asks_is_answered_in_its_own_words(tmp_path: Path) -> None
         **dict.fromkeys((14, 15, 16), {"action": "decline"}),
         17: {"action": "accept", "content": {}},
         18: {"decision": "denied"},
-        19: {"code": -32601, "message": "something/later is not offered here"},
+        19: {"code": -32601, "message": "something/later is not supported"},
     }
     (steered,) = [line["params"] for line in told if line.get("method") == "turn/steer"]
     words = [{"type": "text", "text": "About the call that was refused: not now"}]
@@ -310,7 +310,7 @@ async def test_an_earlier_thread_goes_on_itself_or_as_a_copy(tmp_path: Path, res
 @pytest.mark.parametrize(
     ("start", "answer", "error", "words"),
     [
-        (Start(resume=""), {"data": []}, NotFound, "no session of this directory"),
+        (Start(resume=""), {"data": []}, NotFound, "no session in this directory"),
         (Start(resume="x", persist=False), None, Unsupported, "always saves a resumed"),
         (Start(), {"thread": {}}, RemoteProtocolError, "opened a thread without an id"),
     ],
@@ -326,7 +326,7 @@ async def test_what_cannot_be_opened_says_why(
 @pytest.mark.parametrize(
     ("talk", "words"),
     [
-        ([(SAYS, {"id": 3, "result": {}})], "did not say which turn it began"),
+        ([(SAYS, {"id": 3, "result": {}})], "did not report which turn it began"),
         ([(SAYS, {"id": 3})], "its answer has neither a result nor an error"),
         ([*BEGIN[1:], note("turn/completed")], "it gave no reason"),
         ([*BEGIN[1:], note("turn/completed", turn={"error": {"message": "out of order"}})], "out of order"),
@@ -360,7 +360,7 @@ async def test_it_lists_its_threads_models_and_account_and_its_model_and_effort_
         assert [await session.account() for _ in range(4)] == ["apiKey", "", "a provider of its settings", None]
         await session.configure(Change(model="m2", mode="auto-edit", thinking=Reasoning(effort="high")))
         assert session.info.models == ("m2",) and session.info.mode == "auto-edit"
-        with pytest.raises(Unsupported, match="cannot be told to think"):
+        with pytest.raises(Unsupported, match="does not support the effort"):
             await session.configure(Change(thinking=Reasoning(tokens=5)))
         await session.prompt(Prompt(text="look", images=(png(),)))
         await until(lambda: "turn/start" in noted.read_text())

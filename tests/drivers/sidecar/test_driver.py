@@ -274,12 +274,12 @@ async def test_usage_during_the_run_counts_in_place_of_the_receipt_and_against_t
 
 async def test_what_it_says_of_its_outcome_is_the_outcome(tmp_path: Path) -> None:
     events = await turn(shell(final(outcome="failed")), tmp_path)
-    assert why(events) == "the sidecar says that the run failed" and end_of(events).outcome == "failed"
+    assert why(events) == "the sidecar reports that the run failed" and end_of(events).outcome == "failed"
     events = await turn(shell(event("error", message="no"), final(outcome="failed")), tmp_path)
-    assert why(events) == "the sidecar says that the run failed; see its errors above"
+    assert why(events) == "the sidecar reports that the run failed; see its errors above"
     events = await turn(shell(final(outcome="partial")), tmp_path)
     [warned] = of(Warned, events)
-    assert warned.code == "partial" and "only partly done" in warned.message
+    assert warned.code == "partial" and "incomplete" in warned.message
     assert (end_of(events).outcome, end_of(events).stop_reason) == ("completed", "partial")
     events = await turn(shell({**final(), "colour": 1}), tmp_path)
     assert [one.code for one in of(Warned, events)] == ["tolerated"]

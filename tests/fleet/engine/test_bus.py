@@ -93,7 +93,7 @@ async def test_a_batch_is_written_whole_or_not_at_all(bus: Bus) -> None:
 
 
 async def test_a_batch_is_refused_whole_when_it_holds_too_much(bus: Bus) -> None:
-    with pytest.raises(ValueError, match="1001 writes are more than one batch can hold"):
+    with pytest.raises(ValueError, match="1001 writes are more than fit into one batch"):
         await bus.batch([Write("a")] * (BATCH_MAX + 1))
     assert await bus.get("a") is None and await bus.batch([Write("a", b"1", 0)]) > 0
 

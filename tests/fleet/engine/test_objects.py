@@ -64,13 +64,13 @@ async def test_an_object_of_a_node_is_on_its_subjects_and_slots_replace_their_ow
 async def test_an_object_that_lacks_parts_or_has_others_is_an_error(bus: Bus, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(NotFound, match="there is no object 'nothing'") as missing:
         await streams.get(bus, "nothing")
-    assert missing.value.hint == "results are kept for 30 days"
+    assert missing.value.hint == "results are stored for 30 days"
     info = await streams.put(bus, "x", b"a" * 300_000)
     subject = f"$O.fleet.M.{base64.urlsafe_b64encode(b'x').decode()}"
     wrong = [{"size": 299_999}, {"digest": "SHA-256=other"}]
     for change in wrong:
         await bus.publish(subject, msgspec.json.encode({**info, **change}), {"Nats-Rollup": "sub"})
-        with pytest.raises(StorageError, match="the object 'x' is damaged: its digest does not fit"):
+        with pytest.raises(StorageError, match="the object 'x' is damaged: its digest does not match"):
             await streams.get(bus, "x")
     monkeypatch.setattr(streams, "WAIT_SECONDS", 0.1)
     await bus.publish(subject, msgspec.json.encode({**info, "chunks": 4}), {"Nats-Rollup": "sub"})

@@ -152,7 +152,7 @@ def test_disk_is_counted_as_it_is_taken(state_home: Path) -> None:
 
 def test_a_user_that_is_never_taken_is_told_and_no_server_takes_any(state_home: Path) -> None:
     made = make_fleet()
-    with pytest.raises(LocalError, match="does not take its new users") as refused:
+    with pytest.raises(LocalError, match="does not accept its new users") as refused:
         server.await_user(made, "admin", 0.05)
     assert refused.value.hint == f"see {server.directory()}/server.log"
 

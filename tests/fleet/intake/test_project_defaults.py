@@ -52,7 +52,7 @@ def test_an_untrusted_project_only_narrows_and_what_it_was_not_given_is_said(rep
     assert (plain.agent, plain.verify, plain.limits.tokens) == ("native", "", 1000)
     assert plain.policy.deny_write == ("*.lock",) and plain.policy.allow_network == ()
     assert len(said) == 1 and "agent, policy, project, verify" in said[0] and "treadle trust" in said[0]
-    with pytest.raises(ConfigError, match="no one has trusted"):
+    with pytest.raises(ConfigError, match="is not trusted"):
         made(repository, template="fix")
     put(repository, "[project]\nagent = 7\n", trusted=False)
     assert "at `$.agent`" in made(repository)[1][0], "a mistake keeps nobody from working"

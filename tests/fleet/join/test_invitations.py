@@ -70,7 +70,7 @@ def test_a_code_holds_all_that_the_other_machine_needs_and_its_user_is_kept(ours
             invitations.invite(name)
         assert refused.value.hint == "letters, digits, - and _, at most 40"
     places.save(replace(places.load(), private=False))
-    with pytest.raises(LocalError, match="this fleet's server is not ours") as refused:
+    with pytest.raises(LocalError, match="uses your own NATS server") as refused:
         invitations.invite("x" * 40)
     assert "treadle fleet up --nats URL --creds FILE" in (refused.value.hint or "")
 

@@ -61,7 +61,7 @@ async def stored(bus: Bus, name: str, state: str = "done", **result: object) -> 
 async def test_what_is_not_there_says_whether_it_will_be(bus: Bus) -> None:
     await stored(bus, "o1", "running")
     await stored(bus, "o2")
-    for name, why in (("o1", "has not ended yet"), ("o2", "has left no changes")):
+    for name, why in (("o1", "has not ended yet"), ("o2", "has no changes")):
         with pytest.raises(NotFound, match=f"the order {name} {why}"):
             await results.diff(bus, name)
     with pytest.raises(NotFound, match="the order o1 has not ended yet: there is no receipt of one") as refused:
@@ -103,7 +103,7 @@ async def test_commits_come_from_their_bundle_or_from_the_branch_that_is_still_h
     git(clone, "commit", "-q", "--allow-empty", "-m", "made elsewhere")
     commit = git(clone, "rev-parse", "HEAD")
     order = await stored(bus, "o1", commit=commit, base=base)
-    with pytest.raises(NotFound, match="the order o1 has left no bundle"):
+    with pytest.raises(NotFound, match="the order o1 has no bundle"):
         await results.here(bus, order, user)
     git(clone, "branch", trees.branch_name("o1"))
     data, ref = await results.bundle_of(bus, order, checkouts.around(str(clone)))

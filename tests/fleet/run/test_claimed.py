@@ -107,6 +107,6 @@ def test_what_was_there_before_the_command_is_not_its_doing_and_nothing_is_looke
     check = watching()
     for number in range(7):
         Path(claimed.top, f"f{number}").write_text("x")
-    with pytest.raises(Denied, match="the command changed what it may not: f0, f1, f2, f3, f4 is claimed") as refused:
+    with pytest.raises(Denied, match="the command changed forbidden files: f0, f1, f2, f3, f4 is claimed") as refused:
         check()
     assert refused.value.hint == "put it back"

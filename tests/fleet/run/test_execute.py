@@ -141,7 +141,7 @@ async def test_an_order_that_is_stopped_is_stopped_once_and_one_that_is_parked_s
     await one.stop(TimedOut("later"))
     ended = await asyncio.wait_for(running, 60)
     assert (ended.outcome, one.attempt.parked) == ("cancelled", True)
-    assert ended.why == "it waits for an answer and gave its slot back" and one.attempt.may_go_on.is_set()
+    assert ended.why == "it waits for an answer and freed its slot" and one.attempt.may_go_on.is_set()
     assert not await one.steer("x") and not await one.say_next("x", now=True)
     await one.answer("r", Answer(decision="allow"))
     await one.attempt.log.finish(1)

@@ -88,7 +88,7 @@ async def test_a_bundle_is_unpacked_once_and_work_of_another_order_is_fetched_fr
     far = replace(sent, root="/nowhere")
     place = await trees.find(bus, far)
     assert git(Path(place), "cat-file", "-t", head) == "commit" and await trees.find(bus, far) == place
-    with pytest.raises(WorkspaceError, match="the repository that was brought here has no commit 0123"):
+    with pytest.raises(WorkspaceError, match="the bundled repository has no commit 0123"):
         await trees.find(bus, replace(far, base="0123" * 10))
     clone = tmp_path / "clone"
     git(repository, "clone", "-q", str(repository), str(clone))

@@ -361,7 +361,7 @@ def test_what_it_left_running_ends_when_it_exits_and_so_does_its_keeper_which_is
 
 def test_one_that_ends_before_it_is_at_work_says_why_in_its_log(tmp_path: Path, mark: str) -> None:
     log = str(tmp_path / "log")
-    with pytest.raises(LocalError, match="sh ended before it was at work: the loom is broken"):
+    with pytest.raises(LocalError, match="sh ended before it was ready: the loom is broken"):
         detach(["sh", "-c", "echo treadle: the loom is broken >&2"], cwd="/", log=log, ready=True)
     with pytest.raises(LocalError, match="it left no word"):
         detach(["true"], cwd="/", ready=True)

@@ -140,7 +140,7 @@ async def test_what_is_not_a_request_is_refused_and_the_next_one_is_served() -> 
             reader, writer = await asyncio.open_unix_connection(proxy.path)
             assert (await reader.read()).endswith(b"treadle: no answer in time\n")
             writer.close()
-        why = b"this proxy takes CONNECT and http:// addresses, not "
+        why = b"this proxy accepts CONNECT and http:// addresses, not "
         for target in (b"https://localhost/x", b"http:///x"):
             assert why + target in await ask(proxy, b"GET " + target + b" HTTP/1.1\r\n\r\n")
         for junk in (b"\r\n\r\n", b"GET / HTTP/1.1\r\n\r\n", b"CONNECT x HTTP/1.1\r\n\r\n", b"\0" * 100_000, b"GET"):

@@ -337,7 +337,7 @@ if by_bubblewrap:
         liar.chmod(0o755)
         methods.available()  # by the real one, which someone then replaces
         monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-        with pytest.raises(LocalError, match="does not hold"):
+        with pytest.raises(LocalError, match="is incomplete"):
             await sh(room(workspace), "touch ran", workspace)
         assert not (workspace / "ran").exists()
 
@@ -405,7 +405,7 @@ if by_bubblewrap:
     ) -> None:
         first, mounts = inside
         getattr(mounts, kind).append(str(tmp_path / name))
-        with pytest.raises(LocalError, match=f"does not hold: {tmp_path}/{name} was moved"):
+        with pytest.raises(LocalError, match=f"is incomplete: {tmp_path}/{name} was moved"):
             start.check(first, mounts)
 
     @pytest.mark.parametrize("name", [".git"])

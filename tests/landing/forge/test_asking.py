@@ -132,7 +132,7 @@ def test_a_limit_on_requests_passes_in_whatever_way_a_forge_says_it(
 
 def test_an_answer_that_is_something_else_or_without_end_is_refused(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
     hub.body = b"<html>"
-    with pytest.raises(WorkspaceError, match="answers something else"):
+    with pytest.raises(WorkspaceError, match="sent an unexpected answer"):
         hub.get()
     assert hub.get(None) is None
     monkeypatch.setattr(interface, "ANSWER_MAX", len(hub.body))
@@ -177,5 +177,5 @@ def test_an_address_that_names_none_is_refused(address: str) -> None:
     if ".." in address:
         assert repository_of(address)[1] == "a/../b"
         return
-    with pytest.raises(ConfigError, match="names no OWNER/NAME"):
+    with pytest.raises(ConfigError, match="has no OWNER/NAME"):
         repository_of(address)

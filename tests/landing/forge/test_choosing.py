@@ -47,9 +47,9 @@ def test_a_forge_of_ones_own_is_asked_at_its_own_address() -> None:
     ("written", "address", "says"),
     [
         ("sourcehut:a/b", "x", "there is no forge 'sourcehut'"),
-        ("github", "/srv/shop.git", "names no OWNER/NAME"),
+        ("github", "/srv/shop.git", "has no OWNER/NAME"),
         ("github:only-a-name", "x", "is not OWNER/NAME"),
-        ("github:a/b@http://forge.example", "x", "a token would be sent for all to read"),
+        ("github:a/b@http://forge.example", "x", "a token would be sent in plain text"),
     ],
 )
 def test_what_cannot_be_meant_is_refused_with_the_reason(written: str, address: str, says: str) -> None:

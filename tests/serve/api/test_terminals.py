@@ -47,9 +47,9 @@ async def test_a_terminal_is_listed_seen_typed_into_and_ended(stage: Stage, serv
     await web.post(f"/terminals/{place.id}/input", {"keys": ["x", "y", "Enter"]})
     await screen_with(web, place.id, "heard xy")
     for body, said in (
-        ({}, "nothing to type"),
-        ({"text": "x", "keys": ["y"]}, "text and keys at once"),
-        ({"enter": True, "keys": ["y"]}, "text and keys at once"),
+        ({}, "either text or keys"),
+        ({"text": "x", "keys": ["y"]}, "either text or keys"),
+        ({"enter": True, "keys": ["y"]}, "either text or keys"),
         ({"keys": ["x", "NoSuchKey"]}, "there is no key 'NoSuchKey' (Enter, Escape"),
     ):
         response = await web.http.post(f"/api/v1/terminals/{place.id}/input", json=body)

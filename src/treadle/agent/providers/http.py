@@ -364,7 +364,7 @@ class ServiceClient:
     def __init__(self, endpoint: Endpoint, headers: Mapping[str, str]) -> None:
         if not (endpoint.key.isascii() and endpoint.key.isprintable()):
             what = endpoint.key_variable or "the API key"
-            raise ConfigError(f"{what} has characters that no key has", hint="copy exactly the key")
+            raise ConfigError(f"{what} contains characters that no key can contain", hint="copy exactly the key")
         from treadle.io.http import HttpClient
 
         self._endpoint = endpoint
@@ -428,7 +428,7 @@ class ServiceClient:
             return failed
         if isinstance(error, TooSilent):
             idle = f"{self._endpoint.idle_timeout:g} s"
-            return ProviderError(f"{name} said nothing for {idle}", provider=name, retryable=True)
+            return ProviderError(f"{name} sent nothing for {idle}", provider=name, retryable=True)
         why = str(error) or type(error).__name__
         return ProviderError(f"the connection to {name} broke: {why}", provider=name, retryable=True)
 
@@ -548,7 +548,7 @@ class HttpProvider:
         try:
             return sorted(entry.id for entry in msgspec.json.decode(body, type=_Listing).data)
         except msgspec.DecodeError as error:
-            raise ProviderError(f"{self.name} sent a list of models that is not one: {error}") from None
+            raise ProviderError(f"{self.name} sent an invalid list of models: {error}") from None
 
     async def aclose(self) -> None:
         if self._client is not None:

@@ -144,13 +144,13 @@ def real_name(name: str, env: Mapping[str, str], settings: ModelSettings) -> str
     usual, family = env.get("TREADLE_MODEL", ""), name.removesuffix("[1m]")
     if family in _AS_USUAL:
         if not usual or usual.removesuffix("[1m]") in _AS_USUAL:
-            raise ConfigError(f"nothing says which model {name!r} is", hint="set TREADLE_MODEL")
+            raise ConfigError(f"no model is set for {name!r}", hint="set TREADLE_MODEL")
         return real_name(usual, {**env, "TREADLE_MODEL": ""}, settings)
     usual = settings.aliases.get(usual, usual)
     if usual.removesuffix("[1m]") in (*_AS_USUAL, *known.FAMILIES):  # itself only a short name
         usual = ""
     if family == "opusplan":
-        raise ConfigError("opusplan changes the model with the mode, which is not done here", hint="opus or sonnet")
+        raise ConfigError("opusplan changes the model with the mode, which is not supported", hint="opus or sonnet")
     if family not in known.FAMILIES:
         return name
     if found := env.get(f"ANTHROPIC_DEFAULT_{family.upper()}_MODEL"):
@@ -160,7 +160,7 @@ def real_name(name: str, env: Mapping[str, str], settings: ModelSettings) -> str
     if _configured("anthropic", env) and not (env.get("TREADLE_BASE_URL") or settings.base_url):
         return f"anthropic:{known.FAMILIES[family]}"
     raise ConfigError(
-        f"{name!r} is a Claude model, and nothing says where to reach it{f'; {usual} is another' if usual else ''}",
+        f"{name!r} is a Claude model, and no service for it is set up{f'; {usual} is another' if usual else ''}",
         hint=f'set ANTHROPIC_API_KEY, or write [models.aliases] {name} = "WHO:MODEL"',
     )
 
@@ -170,7 +170,7 @@ def choose(name: str, env: Mapping[str, str], settings: ModelSettings) -> tuple[
     prefix, colon, rest = name.partition(":")
     if colon and prefix in PREFIXES:
         if not rest:
-            raise ConfigError(f"the model name {name!r} stops after its prefix")
+            raise ConfigError(f"the model name {name!r} is only a prefix")
         return prefix, rest
     if name in VENDORS:
         return name, default_model(name)
@@ -200,7 +200,7 @@ def default_model(vendor: str) -> str:
     """The model that a vendor's name alone stands for."""
     if not VENDORS[vendor].default:
         hint = f"`treadle models {vendor}` lists what it has; then write {vendor}:MODEL"
-        raise ConfigError(f"{vendor} has no default model: what there is depends on its server", hint=hint)
+        raise ConfigError(f"{vendor} has no default model: its models depend on its server", hint=hint)
     return VENDORS[vendor].default
 
 

@@ -319,7 +319,7 @@ def _edited(loaded: Loaded, asked: EditArgs) -> tuple[files.Text, str, list[str]
             failure = failure or error
         else:
             return source, result, notes
-    raise failure or ToolError(f"{show(loaded.path)} is not text in any encoding known here")
+    raise failure or ToolError(f"{show(loaded.path)} is not text in a known encoding")
 
 
 def _apply(content: str, asked: EditArgs) -> tuple[str, list[str]]:

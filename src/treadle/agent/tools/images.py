@@ -51,7 +51,7 @@ def show_document(data: bytes, what: str, context: ToolContext) -> str:
     """The same with a PDF, for a service that takes them."""
     if context.keep_image is None or not context.documents:
         raise ToolError(
-            f"{what} is a PDF, which the service of this model does not take",
+            f"{what} is a PDF, which the service of this model does not accept",
             hint="save it as a file and name its path in the text: the agent has tools to read files",
         )
     if not data.startswith(b"%PDF-"):

@@ -130,7 +130,7 @@ class Todo:
 
     async def run(self, args: TodoArgs, context: ToolContext) -> str:
         if len(args.todos) > MAX_ITEMS:
-            raise ToolError(f"the list has {len(args.todos)} items; at most {MAX_ITEMS} are kept")
+            raise ToolError(f"the list has {len(args.todos)} items; the limit is {MAX_ITEMS}")
         context.state[STATE] = tuple(args.todos)
         return render(tuple(args.todos))
 

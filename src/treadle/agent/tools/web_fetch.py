@@ -216,7 +216,7 @@ class Fetch:
             raise ToolError(f"cannot resolve {host}: {error}") from None
         for address in found:
             if not self._allowed(address):
-                raise ToolError(f"{host} is at {address}, which is not an address of the public internet")
+                raise ToolError(f"{host} is at {address}, which is not a public address")
         return list(dict.fromkeys(found))
 
 

@@ -82,12 +82,12 @@ def check_keys(remapped: Mapping[str, str]) -> None:
     """Raises ConfigError for something that cannot be put on a key, and for a key that does not exist."""
     for what, key in remapped.items():
         if what not in USUAL:
-            raise ConfigError(f"[chat.keys] has {what!r}, which is nothing to do", hint=f"one of {', '.join(USUAL)}")
+            raise ConfigError(f"[chat.keys] has {what!r}, which is not an action", hint=f"one of {', '.join(USUAL)}")
         try:
             KeyBindings().add(*key.split())(lambda event: None)
         except ValueError:
             hint = "written as c-t (Ctrl-T), s-tab, f5, or two with a space between"
-            raise ConfigError(f"[chat.keys] {what} = {key!r} is no key", hint=hint) from None
+            raise ConfigError(f"[chat.keys] {what} = {key!r} is not a key", hint=hint) from None
 
 
 def bindings(screen: Keyboard) -> KeyBindings:

@@ -194,7 +194,7 @@ async def _export(talk: Talking, args: str) -> str:
     from treadle.agent.transcript import Transcript
 
     if talk.session.info.name != "native":
-        raise Unsupported(f"{talk.session.info.name} keeps its sessions itself")
+        raise Unsupported(f"{talk.session.info.name} stores its sessions itself")
     path = os.path.join(talk.cwd, os.path.expanduser(args.strip() or f"{talk.session.id}.md"))
     found = SessionDocument(Transcript.read(talk.session.id), Redactor.of_environment(os.environ))
     ending = os.path.splitext(path)[1]
@@ -203,7 +203,7 @@ async def _export(talk: Talking, args: str) -> str:
     elif ending == ".md":
         data = as_markdown(found).encode()
     else:
-        raise ConfigError(f"{path} does not say which form is meant", hint="a name that ends in .md or .json")
+        raise ConfigError(f"{path} has no known ending", hint="a name that ends in .md or .json")
     if os.path.exists(path):
         raise ConfigError(f"{path} exists already", hint="/export OTHER-NAME")
     write_atomic(path, data)
@@ -215,7 +215,7 @@ async def _copy(talk: Talking, args: str) -> str:
     if not answer:
         return "There is no answer to copy yet."
     if len(answer) > COPIED_MAX:
-        raise ConfigError(f"the answer has {len(answer):,} bytes, more than terminals take", hint="/export FILE.md")
+        raise ConfigError(f"the answer has {len(answer):,} bytes, more than terminals accept", hint="/export FILE.md")
     sys.stdout.write(f"\x1b]52;c;{base64.b64encode(answer).decode()}\x1b\\")
     sys.stdout.flush()
     return f"The last answer is in the clipboard ({len(answer):,} bytes), if your terminal allows that (OSC 52)."
@@ -230,7 +230,7 @@ async def _theme(talk: Talking, args: str) -> str:
 
 async def _vim(talk: Talking, args: str) -> str:
     if talk.view.plain:
-        raise Unsupported("line by line there is nothing to edit")
+        raise Unsupported("plain mode has no editor")
     return f"The input is edited as in {'vim: Esc leaves insert mode' if talk.view.vim() else 'Emacs and readline'}."
 
 
@@ -246,7 +246,7 @@ COMMANDS: dict[str, OwnCommand] = {
     "theme": OwnCommand("Colours for a light or a dark terminal.", _theme),
     "vim": OwnCommand("Edit the input as in vim, or no longer.", _vim),
 }
-AGENT_HELP = "/agent NAME  Go on with another agent, which is told what was said and done: /agent codex."
+AGENT_HELP = "/agent NAME  Continue with another agent, which gets a summary: /agent codex."
 
 
 def is_agent(name: str) -> bool:
@@ -697,7 +697,7 @@ class Talk:
         """Another agent goes on with the conversation, in the same files."""
         old = self.agent
         if agent == old:
-            raise ConfigError(f"{agent} is who you talk with")
+            raise ConfigError(f"you already talk with {agent}")
         self.page.progress.begin(f"{agent} to start")
         self.session = await hand(agent)
         self._start(self.watch())

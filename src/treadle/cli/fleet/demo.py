@@ -168,7 +168,7 @@ async def _showing(place: Path, repository: Path, say: Callable[[str], None]) ->
                 code = await _show(bus, repository, say)
                 met = await show(bus, place / "shop-2", say)
         except TimeoutError:
-            raise LocalError(f"the demo was not over after {SECONDS:g} s and was given up") from None
+            raise LocalError(f"the demo did not finish within {SECONDS:g} s") from None
         await _until_enter(say)
         return code or (0 if met else 1)
 
@@ -198,7 +198,7 @@ async def _fleet(place: str, say: _Timed) -> AsyncIterator[None]:
     try:
         while (line := await reader.readline()) != READY:
             if not line.startswith(SAYS):
-                raise LocalError(f"the fleet does not start: {line.decode().strip() or 'it does not say why'}")
+                raise LocalError(f"the fleet does not start: {line.decode().strip() or 'no reason given'}")
             say(line.removeprefix(SAYS).decode().rstrip())
         yield
     finally:
@@ -374,7 +374,7 @@ async def _watch(bus: Bus, by_id: dict[str, str], say: Callable[[str], None]) ->
             more = f", attempt {order.attempt}" if order.attempt > 1 else ""
             say(f"  {by_id.get(order.id, order.id)}: {order.state}{more}" + (f" ({order.why})" if order.why else ""))
         if order.ended and order.state != "done" and order.id in by_id:
-            raise LocalError(f"the order {by_id[order.id]} {order.state}: {order.why or 'it does not say why'}")
+            raise LocalError(f"the order {by_id[order.id]} {order.state}: {order.why or 'no reason given'}")
 
 
 async def _collision(bus: Bus, order: str) -> str:

@@ -272,10 +272,10 @@ def plan_(
     """
     if bool(goal) == bool(source):
         raise ConfigError(
-            "say what is wanted, in words or with --from FILE", hint='as in treadle goal plan "Export CSV"'
+            "describe the goal, in words or with --from FILE", hint='as in treadle goal plan "Export CSV"'
         )
     if os.path.lexists(out) and not force:
-        raise ConfigError(f"{out} is there already", hint="name another file with --out, or give --force")
+        raise ConfigError(f"{out} already exists", hint="name another file with --out, or give --force")
     if go and not any(options[name] for name in BUDGET):
         raise ConfigError("a goal that runs at once needs a budget", hint="give --tokens, --usd, --hours or --orders")
     name, words = _source(source, options["root"], token) if source else ("", goal or "")

@@ -241,7 +241,7 @@ async def _find(bus: Bus, name: str) -> tuple[str, TrainRecord]:
     fitting = here or fitting
     if len(fitting) != 1:
         names = ", ".join(f"{each} ({record.branch})" for each, record in found.items()) or "none"
-        raise NotFound(f"{len(fitting)} trains fit {name!r}", hint=f"there are: {names}")
+        raise NotFound(f"{len(fitting)} trains match {name!r}", hint=f"there are: {names}")
     return fitting[0]
 
 

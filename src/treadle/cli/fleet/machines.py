@@ -310,7 +310,7 @@ def node(slots: int, labels: tuple[str, ...], agents: tuple[str, ...], limits: t
     for limit in limits:
         kind, _, number = limit.rpartition("=")
         if not kind or not number.isdigit():
-            raise ConfigError(f"{limit!r} is no limit", hint="write repo=1 or agent:claude=2")
+            raise ConfigError(f"{limit!r} is not a limit", hint="write repo=1 or agent:claude=2")
         most[kind] = int(number)
     here = name or platform.node().partition(".")[0] or "node"
     users = places.load().users
@@ -405,7 +405,7 @@ def remove(name: str, as_json: bool) -> None:
     from treadle.fleet.join import machines as far
 
     if not far.remove(name):
-        raise NotFound(f"there are no credentials of a worker {name!r}", hint="`treadle fleet nodes` lists the nodes")
+        raise NotFound(f"no worker {name!r} has credentials", hint="`treadle fleet nodes` lists the nodes")
     if as_json:
         show_json({"node": name, "removed": True})
 

@@ -171,7 +171,7 @@ def watch(source: str | None, label: str, poll: str, token: str, stop: bool, as_
         return with_bus(lambda bus: watching.end(bus, source, label))
     order = _in_a_checkout(_given(options))
     if not order.get("root"):
-        raise ConfigError("no repository is here that the issues could be about", hint="name it: --root DIR")
+        raise ConfigError("this directory is not in a git repository", hint="name it: --root DIR")
     order["root"] = os.path.abspath(os.path.expanduser(order["root"]))
     record = WatchRecord(source=source, label=label, token=token, order=order, every=duration(poll), by=client.me())
     name = with_bus(lambda bus: watching.begin(bus, record))
@@ -277,7 +277,7 @@ def _when(text: str) -> float:
     try:
         return datetime.fromisoformat(text).timestamp()
     except ValueError:
-        raise ConfigError(f"{text!r} is no time", hint="write 2026-12-01T06:00 or +90m") from None
+        raise ConfigError(f"{text!r} is not a time", hint="write 2026-12-01T06:00 or +90m") from None
 
 
 def _tables(path: str) -> Iterator[tuple[str, Any]]:
@@ -296,7 +296,7 @@ def _tables(path: str) -> Iterator[tuple[str, Any]]:
     if isinstance(tree, dict) and "order" in tree:
         if beside := sorted(set(tree) - {"order"}):
             hint = "write it into each of them, or give it as an option"
-            raise ConfigError(f"{path}: `{beside[0]}` stands outside of the orders - at `$.{beside[0]}`", hint=hint)
+            raise ConfigError(f"{path}: `{beside[0]}` is outside of the orders - at `$.{beside[0]}`", hint=hint)
         tree = tree["order"]
     if not isinstance(tree, list):
         yield path, tree

@@ -132,7 +132,7 @@ def again(names: tuple[str, ...], text: str, path: str | None, anyway: bool, fai
     if (path or text) and not comments:
         raise ConfigError("there are no comments", hint="write PATH:LINE: TEXT, or plain words")
     if bool(names) == failed:
-        raise ConfigError("say what is to be done again", hint="name orders or goals, or give --failed")
+        raise ConfigError("there is nothing to retry", hint="name orders or goals, or give --failed")
 
     async def work(bus: Any) -> list[Any]:
         ended = await client.list_orders(bus, count=100_000, states=["failed"]) if failed else []
@@ -162,7 +162,7 @@ def set_(name: str, priority: int | None, why: str, as_json: bool, **limits: Any
 
     given = {name: limits[f"max_{name}"] for name in get_args(LimitName) if limits[f"max_{name}"] is not None}
     if priority is None and not given:
-        raise ConfigError("nothing is to be set", hint="give --priority or a limit")
+        raise ConfigError("there is nothing to change", hint="give --priority or a limit")
 
     async def work(bus: Any, order: str) -> str:
         await client.set_fields(bus, order, priority=priority, limits=given, why=why)
@@ -223,7 +223,7 @@ def say(name: str, text: str, now: bool, after_turn: bool, edit: int | None, as_
     from treadle.fleet import client
 
     if now and after_turn:
-        raise ConfigError("a message comes now or after the turn", hint="give one of --now and --after-turn")
+        raise ConfigError("--now and --after-turn exclude each other", hint="give one of --now and --after-turn")
 
     async def work(bus: Any, order: str) -> str:
         if edit is not None:
@@ -471,7 +471,7 @@ class _Carrier(threading.Thread):
             order = await client.get_order(bus, await client.resolve(bus, self._name))
             node = order.node or (order.attempts[-1].node if order.attempts else "")
             if not node:
-                raise LocalError(f"the order {order.id} was on no node yet: it is {order.state}")
+                raise LocalError(f"the order {order.id} has not run on a node yet: it is {order.state}")
             carried = Carried(bus, node, order.id, self._what, client.me())
             await carried.try_once()
             serving: Any = await asyncio.start_unix_server(carried.carry, self._path)

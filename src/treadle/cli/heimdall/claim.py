@@ -67,10 +67,10 @@ heimdall-claim guard install [--mode block|warn] | uninstall | status [--json]
 heimdall-claim guard install --server [CLONE...]
     in a shared remote: reject pushes of files claimed in these clones on this machine, or in its own heimdall/
 heimdall-claim proof [--haid H]
-    a code for such a remote that a push is its holder's: git push -o "$(heimdall-claim proof)"; the next replaces it
+    proves to such a remote that the claim is yours: git push -o "$(heimdall-claim proof)"; the next code replaces it
 heimdall-claim share REMOTE | off | now
     exchange claims with the other clones of this repository that share them through REMOTE (ref refs/heimdall/claims);
-    check, claim and release do it, and `check` says how old what is known of the others is
+    check, claim and release do it; `check` shows the age of the other clones' claims
 heimdall-claim radar [BRANCH...] [--json]   find branches and worktrees that would conflict now (exit 3: yes)
 The acting identity is HEIMDALL_HAID, else the current agent session, else the checkout's person;
 --role R: the agent with that role in this checkout.
@@ -375,7 +375,7 @@ def _hook(claims: Claims, args: Arguments, hook: str, mode: str) -> int:
         for overlap in hooks.judge(claims, hook, haid, mode, hooks.changed(claims.planning.project, hook, lines)):
             err(f"warning: {overlap}")
         for reason in claims.unseen():
-            err(f"warning: what others hold cannot be seen: {reason}")
+            err(f"warning: others' claims cannot be read: {reason}")
         return 0
     except Collision as collision:
         err(collision.message)

@@ -99,7 +99,7 @@ def _read() -> bytes:
 
     data = sys.stdin.buffer.read(LARGEST)
     if len(data) == LARGEST:
-        raise ConfigError(f"standard input has more than {LARGEST >> 20} MiB, which is not passed out of a sandbox")
+        raise ConfigError(f"standard input has more than {LARGEST >> 20} MiB, the limit for requests from a sandbox")
     return data
 
 

@@ -18,7 +18,7 @@ heimdall-haid heartbeat [HAID]              report that it is alive
 heimdall-haid revoke HAID                   revoke its rights
 heimdall-haid reinstate HAID                restore its rights
 heimdall-haid check [HAID]                  exit 0 if registered and not revoked, else 3
-heimdall-haid list [--json]                 everybody
+heimdall-haid list [--json]                 all identities
 heimdall-haid get [HAID]                    its entry as JSON; null when there is none
 heimdall-haid trailer                       the trailer line for commits
 """

@@ -60,9 +60,9 @@ def _call(program: str, given: bytes) -> OutsideCall:
     try:
         found = loads(given)
     except (ValueError, RecursionError) as error:
-        raise LocalError(f"what came in is not JSON: {error}") from error
+        raise LocalError(f"the input is not JSON: {error}") from error
     if not isinstance(found, dict):
-        raise LocalError("what came in is not JSON of a tool call")
+        raise LocalError("the input is not the JSON of a tool call")
     return OutsideCall(program, found)
 
 

@@ -136,7 +136,7 @@ def check(request: RelayRequest) -> None:
     """Raises Denied for what may not be asked from inside."""
     if request.command in RECORDS:
         raise Denied(
-            f"{request.command} works on records in the worktree, which a relay does not touch",
+            f"{request.command} works on records in the worktree, which a relay does not change",
             hint="read them in .planning, or run this outside of the sandbox",
         )
     known = ALLOWED.get(request.command, {}).values()
@@ -153,7 +153,7 @@ def check(request: RelayRequest) -> None:
     own = os.environ["HEIMDALL_HAID"]
     named = [args.get("--haid"), *(rest if request.command == "haid" else ())]
     if first not in READING and any(name not in ("", own) for name in named):
-        raise Denied(f"from inside a sandbox only {own} can be acted for", hint="ask the holder, or a person outside")
+        raise Denied(f"inside a sandbox, only {own} can act", hint="ask the holder, or a person outside")
 
 
 def _refused(request: RelayRequest) -> Denied:
@@ -170,7 +170,7 @@ def _guard(request: RelayRequest) -> int:
     if len(args.rest) != 2 or args.rest[1] not in hooks.HOOKS or mode not in ("block", "warn"):
         raise _refused(request)
     if request.changed is None:
-        raise ConfigError("the request does not say what is about to be committed or pushed")
+        raise ConfigError("the request does not list what is committed or pushed")
     claims = _claims()
     claims.agents.require(own := checked(os.environ["HEIMDALL_HAID"]))
     # What records contain belongs to no one, as in hooks outside.

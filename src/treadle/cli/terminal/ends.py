@@ -206,7 +206,7 @@ Exit codes: 0 done, or no changes. 1 conflicts, or another failure.
 def merge_command(given: Arguments) -> int:
     (name,) = given.exactly(1, "one id")
     if {"--branch", "--discard"} <= given.flags:
-        raise UsageError("--branch keeps the work and --discard throws it away")
+        raise UsageError("--branch and --discard exclude each other")
     from treadle.terminal import worktree
 
     where = place(given, name)

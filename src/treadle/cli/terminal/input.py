@@ -410,7 +410,7 @@ REASONS = {
     "mode": "the input box of {id} is in its {mode} mode, where a text is no prompt",
     "shell": "{id} runs a text that begins with ! as a shell command",
     "menu": "in the input box of {id} a text that begins with a number looks like the options of a dialog",
-    "no question": "{id} asks nothing now",
+    "no question": "{id} has no open question",
     "no key": "an answer is one key",
     "changed": "{id} asks something else now ({dialog}): {message}",
     "answered": "another answer was typed, and {id} has not shown what came of it",

@@ -103,7 +103,7 @@ def _in_worktree(given: Arguments, settings: TerminalSettings, attaching: bool) 
     from treadle.terminal import worktree
 
     if "--foreground" in given.flags:
-        raise UsageError("--worktree starts it in the background, so that its work can be brought over")
+        raise UsageError("--worktree starts it in the background, so that its changes can be merged")
     worktree.check_free(settings)
     made = worktree.make(settings.id or os.path.basename(settings.command[0] if settings.command else ""), settings)
     for note in made.notes:
@@ -164,7 +164,7 @@ def _settings(given: Arguments) -> TerminalSettings:
     for entry in given.lists["--env"]:
         name, equals, value = entry.partition("=")
         if not name or not equals:
-            raise UsageError(f"--env wants NAME=VALUE, not {entry!r}")
+            raise UsageError(f"--env needs NAME=VALUE, not {entry!r}")
         settings.env.append((name, value))
     settings.command = given.rest
     return settings
@@ -327,7 +327,7 @@ def wall_command(given: Arguments) -> int:
 
 def _wall(settings: TerminalSettings, chosen: str) -> int:
     if not (os.isatty(0) and os.isatty(1)) or os.environ.get("TERM", "dumb") == "dumb":
-        raise ConfigError("a wall needs a terminal to draw on", hint="`treadle ls --watch` lists them without one")
+        raise ConfigError("the wall needs a terminal", hint="`treadle ls --watch` lists them without one")
     from treadle.io.process.loop import run_async
     from treadle.terminal.places import find
     from treadle.terminal.settings import AttachOptions
@@ -449,7 +449,7 @@ def _make(name: str, seconds: float, as_json: bool) -> int:
 
     server = background.find()
     if server is None:
-        raise NotFound("no page is served here", hint="`treadle serve` serves it")
+        raise NotFound("no server is running", hint="`treadle serve` serves it")
     place = find(server.terminals or default_directory(), name)
     with Client(place.sock) as client:
         started = str(client.detail()["started"])

@@ -372,7 +372,7 @@ def prompt_of(message: A2aMessage, *, images: bool) -> Prompt:
     """Its text as it stands: a slash or an @ in it means nothing. What the agent cannot be given is refused."""
     pictures = [part.raw for part in message.parts if part.raw is not None and part.media_type.startswith("image/")]
     if pictures and not images:
-        raise Fault(CONTENT_TYPE_NOT_SUPPORTED, "this agent takes no images")
+        raise Fault(CONTENT_TYPE_NOT_SUPPORTED, "this agent accepts no images")
     text = "\n\n".join(filter(None, map(_words, message.parts)))
     if not text.strip() and not pictures:
         raise Fault(INVALID_PARAMS, "message.parts: there is nothing in them")
@@ -610,7 +610,7 @@ class A2aDoor:
         if conversation.session_id:
             if not can(self.info.capabilities, "resume"):
                 raise LocalError(
-                    f"this conversation was closed for others, and {self.info.name} cannot go on with an earlier one",
+                    f"this conversation was closed for others, and {self.info.name} cannot resume an earlier one",
                     hint="begin a new context",
                 )
             spec = msgspec.structs.replace(spec, start=Start(resume=conversation.session_id))

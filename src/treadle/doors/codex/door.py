@@ -114,7 +114,7 @@ def _sandbox(params: dict[str, Any]) -> str | None:
     if isinstance(policy, dict):
         given = SANDBOXES.get(str(policy.get("type")), policy.get("type"))
     if given is not None and given not in _MODES:
-        raise refused(f"the sandbox {given!r} is not offered here")
+        raise refused(f"the sandbox {given!r} is not supported")
     return given
 
 
@@ -143,7 +143,7 @@ def spec_of(params: dict[str, Any], base: SessionSpec, agreed: Terms) -> Session
     servers, denied = dict(base.tools.servers), list(base.rules.deny)
     for name, entry in _tables(config.get("mcp_servers")):
         if entry.get("enabled_tools"):
-            raise refused(f"enabled_tools of {name} is not offered here: name the others in disabled_tools")
+            raise refused(f"enabled_tools of {name} is not supported: name the others in disabled_tools")
         denied += [tool_name(name, str(tool)) for tool in entry.get("disabled_tools") or ()]
         servers[name] = _server(entry)
         if entry.get("enabled") is False:
@@ -189,7 +189,7 @@ def prompt_of(given: Any) -> Prompt:
                 texts.append(f"[{name}: {path}]")
             case _:
                 kind = part.get("type") if isinstance(part, dict) else part
-                raise refused(f"an input of type {kind!r} is not offered here")
+                raise refused(f"an input of type {kind!r} is not supported")
     text = "\n".join(texts)
     if not text.strip() and not images:
         raise refused("the input is empty")
@@ -641,7 +641,7 @@ class AppServerDoor(RpcDoor[OpenThread]):
         }
 
     def _unknown(self, method: str) -> str:
-        return f"{method} is not offered here; offered are {', '.join(sorted(self._methods))}"
+        return f"{method} is not supported; offered are {', '.join(sorted(self._methods))}"
 
     async def _tell(self, method: str, params: dict[str, Any]) -> None:
         if method not in self._unwanted:

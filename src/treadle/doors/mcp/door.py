@@ -150,7 +150,7 @@ class AgentRun:
 
     async def prompt(self, text: str) -> None:
         if self.busy:
-            raise Busy(f"the run {self.id} is at work", hint="wait for it with `read`, or `cancel` it")
+            raise Busy(f"the run {self.id} is still running", hint="wait for it with `read`, or `cancel` it")
         served = ServedTurn(self.session, after=self._served.seen if self._served is not None else 0)
         await served.prompt(Prompt(text=text))
         self._served, self.status = served, "running"
@@ -234,7 +234,7 @@ class Runs:
         run = self._runs.get(name)
         if run is None:
             known = ", ".join(self._runs) or "none"
-            raise NotFound(f"there is no run {name!r}", hint=f"the runs are {known}; `resume` goes on with a session")
+            raise NotFound(f"there is no run {name!r}", hint=f"the runs are {known}; `resume` continues a session")
         return run
 
     async def open(self, *, agent: str | None, **changes: Any) -> AgentRun:
@@ -251,7 +251,7 @@ class Runs:
         if len(self._runs) < OPEN:
             return
         if not resting:
-            raise Busy(f"{OPEN} runs are at work already", hint="wait for one to end, or cancel one")
+            raise Busy(f"{OPEN} runs are already running", hint="wait for one to end, or cancel one")
         del self._runs[resting[0].id]
         await resting[0].close()
 
@@ -533,7 +533,7 @@ class McpDoor:
         if request is None and len(run.questions) == 1:
             (request,) = run.questions
         if request not in run.questions:
-            hint = f"open are {', '.join(run.questions)}" if run.questions else "it asks nothing now"
+            hint = f"open are {', '.join(run.questions)}" if run.questions else "it has no open question"
             raise NotFound("no such question is open", hint=hint)
         answer = Answer(
             decision=arguments["decision"], text=arguments.get("text", ""), scope=arguments.get("scope", "once")

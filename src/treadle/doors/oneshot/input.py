@@ -258,7 +258,7 @@ class Inquiries:
         for verdict in ("deny", "ask", "allow"):
             for rule in permissions.get(verdict) or ():
                 if not isinstance(self._session, Adaptable):
-                    raise ConfigError("this agent takes no rules after it was opened")
+                    raise ConfigError("this agent accepts no new rules during a session")
                 self._session.add_rule(verdict, str(rule))
 
 
@@ -350,7 +350,7 @@ class HostRequests:
         answer = await Inquiries(self._session).answer(request)
         if answer is not None:
             return answer
-        raise NotFound(f"the control request {request.get('subtype')!r} is not offered here")
+        raise NotFound(f"the control request {request.get('subtype')!r} is not supported")
 
     def _look(self, request: dict[str, Any]) -> None:
         """Name the fields that no one reads. One of `initialize` that is not known may be there to forbid something."""
@@ -364,7 +364,7 @@ class HostRequests:
             raise Unsupported(why) from refused
         unknown = [name for name in unread if not self._fields.verdict(subtype, name)[0]]
         if unknown and subtype == "initialize":
-            self.refused = f"initialize asks for {', '.join(unknown)}, which is not known here"
+            self.refused = f"initialize asks for {', '.join(unknown)}, which is not supported"
             raise Unsupported(self.refused)
         for name in unread:
             self._warn(f"{subtype}: {name} is not used here")
@@ -483,9 +483,9 @@ class HostRequests:
         if turn is None:
             raise NotFound(f"no prompt of this session has the uuid {prompt!r}")
         if self._runner.busy:
-            raise Unsupported("files are put back between two turns, not during one")
+            raise Unsupported("files are restored between turns, not during one")
         if dry:
-            raise Unsupported("a dry run of putting files back is not offered here")
+            raise Unsupported("a dry run of restoring files is not supported")
         changed = self._adaptable("put files back").restore_files(turn)
         return {"canRewind": True, "filesChanged": changed}
 

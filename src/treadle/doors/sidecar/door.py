@@ -193,7 +193,7 @@ class RunningOrder:
         try:
             missing = unmet(self.run.work_order.requirements, manifest(self._info))
             if missing:
-                raise Unsupported(f"the order requires what {self._info.name} does not offer: {'; '.join(missing)}")
+                raise Unsupported(f"{self._info.name} lacks what the order requires: {'; '.join(missing)}")
             async with contextlib.aclosing(self._work.events()) as batches:
                 async for events in batches:
                     await self._link.send(*(RunEvent(ref_id=self.run.id, event=event) for event in events))

@@ -595,7 +595,7 @@ class Worker:
             return None
         if self._settle_in is None or self._agent.name != "native":
             raise ConfigError(
-                "this worker cannot keep its state elsewhere", hint="leave out runtime, or use the native agent"
+                "this worker cannot store its state elsewhere", hint="leave out runtime, or use the native agent"
             )
         return self._settle_in(root)
 

@@ -129,7 +129,7 @@ async def connect(url: str, token: str) -> A2aClient:
     except HttpError as error:
         raise RemoteError(f"{found} cannot be read: {error}") from error
     except Malformed as error:
-        raise RemoteProtocolError(f"{found} is no card of an agent that can be spoken to: {error}") from error
+        raise RemoteProtocolError(f"{found} is not a usable agent card: {error}") from error
     finally:
         await http.aclose()
     if _origin(address.url) != _origin(url):
@@ -165,7 +165,7 @@ def _result(data: bytes) -> Any:
     try:
         found = _json(data)
     except Malformed as error:
-        raise RemoteProtocolError(f"it answered with what cannot be read: {error}") from error
+        raise RemoteProtocolError(f"its answer cannot be read: {error}") from error
     if isinstance(found, dict) and isinstance(refused := found.get("error"), dict):
         raise RemoteError(f"it refused: {refused.get('message')}", details={"code": refused.get("code")})
     if not isinstance(found, dict) or "result" not in found:
@@ -199,7 +199,7 @@ class A2aSession(BaseSession):
 
     async def prompt(self, prompt: Prompt) -> TurnId:
         if prompt.images and not self._client.address.images:
-            raise Unsupported(f"{self._client.address.name} takes no images")
+            raise Unsupported(f"{self._client.address.name} accepts no images")
         for number, data in enumerate(prompt.images, 1):
             look(data, f"image {number}")
         return await super().prompt(prompt)
@@ -252,7 +252,7 @@ class A2aSession(BaseSession):
             try:
                 status = await self._take(read_task(await self._client.call("get", {"id": self._task}), version))
             except Malformed as error:
-                raise RemoteProtocolError(f"it answered with what is no task: {error}") from error
+                raise RemoteProtocolError(f"its answer is not a task: {error}") from error
         return status
 
     async def _take(self, event: A2aEvent) -> A2aStatus | None:
@@ -293,7 +293,7 @@ class A2aSession(BaseSession):
 
     async def _reply(self, status: A2aStatus) -> A2aMessage:
         if status.state == "auth-required":
-            raise AuthFailed("the agent asks for a sign-in that cannot be given here")
+            raise AuthFailed("the agent asks for a sign-in, which is not possible here")
         parts = status.message.parts if status.message is not None else ()
         words = (
             status.message.text if status.message is not None else "The agent needs something, and does not say what."
@@ -316,7 +316,7 @@ class A2aSession(BaseSession):
             data = {"decision": answer.decision, "scope": answer.scope, "text": answer.text}
             return self._message((A2aPart(data=data),))
         if answer.decision == "deny" and answer.by in ("nobody", "deadline"):
-            raise RemoteError(f"it asks, and there was no answer: {words}")
+            raise RemoteError(f"its question was not answered: {words}")
         return self._message((A2aPart(text=answer.text or ("yes" if answer.decision == "allow" else "no")),))
 
     # Ending

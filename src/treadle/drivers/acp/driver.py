@@ -431,7 +431,7 @@ class AcpSession(DrivenSession):
     async def _go_on(self, params: dict[str, Any], *, fork: bool) -> Any:
         if fork:
             if not self._offers_session("fork"):
-                raise Unsupported(f"{self._name} cannot go on in a copy of a session")
+                raise Unsupported(f"{self._name} cannot fork a session")
             return await self._rpc.call("session/fork", params)
         self._id = params["sessionId"]
         if self._can.get("loadSession") and self._traits.loads:
@@ -444,7 +444,7 @@ class AcpSession(DrivenSession):
         if self._offers_session("resume"):
             return await self._rpc.call("session/resume", params)
         why = "" if self._traits.loads else ": its session/load destroys the session that it should load"
-        raise Unsupported(f"{self._name} cannot go on with an earlier session{why}")
+        raise Unsupported(f"{self._name} cannot resume an earlier session{why}")
 
     async def stored_sessions(self, cwd: str | None = None) -> list[session.StoredSession]:
         """The sessions that the agent lists."""

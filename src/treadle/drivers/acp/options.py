@@ -58,12 +58,12 @@ def of_stop(agent: str, stop: Any, text: str, failure: str | None) -> TreadleErr
     if stop == "max_tokens":
         return LimitReached(f"{agent} stopped at its limit of tokens")
     if stop == "refusal":
-        return ProviderError(f"{agent}: the model refuses to go on", provider=agent)
+        return ProviderError(f"{agent}: the model refuses to continue", provider=agent)
     if failure is not None and text.startswith(failure):
         kind = AuthFailed if _AUTH.search(text) else RateLimited if _RATE.search(text) else ProviderError
         return kind(f"{agent}: {text}", provider=agent)
     if stop not in ("end_turn", "cancelled"):
-        return RemoteError(f"{agent} ended the turn without saying why", details={"stopReason": stop})
+        return RemoteError(f"{agent} ended the turn without a reason", details={"stopReason": stop})
     return None
 
 

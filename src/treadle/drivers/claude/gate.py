@@ -329,7 +329,7 @@ class ToolGate:
             case "mcp_message":
                 await self._own_tool(record)
             case other:
-                await self._control.refuse(record, f"{other} is not offered here")
+                await self._control.refuse(record, f"{other} is not supported")
 
     async def _about_to_run(self, record: ControlRequest) -> None:
         """Our rules and the program say yes or no, or that a person must be asked."""

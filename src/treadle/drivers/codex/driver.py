@@ -180,7 +180,7 @@ class CodexSession(DrivenSession):
         answer = await self._rpc.call("thread/list", {"limit": 1, "cwd": self.spec.cwd})
         threads = answer.get("data") if isinstance(answer, dict) else None
         if not threads or not isinstance(threads[0], dict):
-            raise NotFound("codex has no session of this directory", hint="start one without --continue")
+            raise NotFound("codex has no session in this directory", hint="start one without --continue")
         return str(threads[0].get("id"))
 
     def _warn_of_gaps(self) -> None:
@@ -221,7 +221,7 @@ class CodexSession(DrivenSession):
                 self._turn_id = self._turn_id or id
             case _ if not self._turn_id:
                 log.warning("the answer to turn/start names no turn: %.500s", answer)
-                raise RemoteProtocolError("codex did not say which turn it began")
+                raise RemoteProtocolError("codex did not report which turn it began")
 
     async def _stop(self, turn: Turn) -> None:
         await self._rpc.close()
@@ -425,7 +425,7 @@ class CodexSession(DrivenSession):
                 return await self._elicited(params)
             case "execCommandApproval" | "applyPatchApproval":
                 return {"decision": "denied"}
-        raise Fault(METHOD_NOT_FOUND, f"{call.method} is not offered here")
+        raise Fault(METHOD_NOT_FOUND, f"{call.method} is not supported")
 
     async def _decide(self, params: dict[str, Any]) -> str:
         id = str(params.get("itemId"))
@@ -450,7 +450,7 @@ class CodexSession(DrivenSession):
     async def _explain(self, words: str) -> None:
         """A refusal carries no words, so those of the person are added to the turn."""
         if self._current is not None and not await self._steer(self._current, words):
-            self.emit(events.Warned(message=f"codex could not be told why: {words}", code="not_told"))
+            self.emit(events.Warned(message=f"codex did not receive the reason: {words}", code="not_told"))
 
     async def _elicited(self, params: dict[str, Any]) -> dict[str, Any]:
         """Codex asks in this way whether a tool of an MCP server may run. Questions of a server itself are declined."""

@@ -281,9 +281,9 @@ class SidecarSession(BaseSession):
             )
             self.emit(counted)
         if receipt.outcome == "failed":
-            raise PeerFatal("the sidecar says that the run failed" + ("; see its errors above" if failed else ""))
+            raise PeerFatal("the sidecar reports that the run failed" + ("; see its errors above" if failed else ""))
         if receipt.outcome == "partial":
-            self.emit(Warned(message="the sidecar says that its work is only partly done", code="partial"))
+            self.emit(Warned(message="the sidecar reports that its work is incomplete", code="partial"))
         return turn.ending("completed", stop_reason=receipt.outcome)
 
     async def _close(self) -> None:

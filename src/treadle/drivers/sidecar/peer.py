@@ -153,7 +153,7 @@ class SidecarPeer(Peer[connection.Message | RemoteProtocolError, connection.Mess
             if isinstance(first, RemoteProtocolError):
                 raise await self._explained(first)
             if not isinstance(first, connection.SidecarHello):
-                raise Violation(f"{self.name} did not say hello first")
+                raise Violation(f"{self.name} did not send hello first")
         self.hello = first
         return first
 

@@ -247,7 +247,7 @@ class WorkerSession(BaseSession):
         self._waiting: dict[str, asyncio.Future[bool]] = {}
         self._questions_out: set[asyncio.Task[None]] = set()
         for limit in not_enforced(spec, self._extensions):
-            self.emit(Warned(message=f"{name} does not promise to keep {limit}", code="not_enforced"))
+            self.emit(Warned(message=f"{name} does not promise to enforce {limit}", code="not_enforced"))
 
     async def _close(self) -> None:
         await self._worker.say_goodbye()
@@ -345,7 +345,7 @@ class WorkerSession(BaseSession):
         except RemoteError:
             pass
         except TimeoutError:
-            self.emit(Warned(message=f"{worker.name} did not heed the cancel and was ended", code="cancel_not_heeded"))
+            self.emit(Warned(message=f"{worker.name} ignored the cancel and was ended", code="cancel_not_heeded"))
             await worker.end()
 
     def _outcome(self, turn: Turn, result: messages.SendResult) -> TurnEnded:

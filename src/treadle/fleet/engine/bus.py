@@ -288,7 +288,7 @@ class Bus:
     async def batch(self, writes: Sequence[Write]) -> int:
         """Make all of these changes or none. Returns the revision of the last; the others precede it by one each."""
         if len(writes) > BATCH_MAX:
-            raise ValueError(f"{len(writes)} writes are more than one batch can hold")
+            raise ValueError(f"{len(writes)} writes are more than fit into one batch")
         if len(writes) == 1:
             return await self._write(writes[0])
         name = places.library().NATS().new_inbox()[-22:]

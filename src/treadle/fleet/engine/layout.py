@@ -121,7 +121,7 @@ async def _ensure_stream(bus: Bus, wanted: dict[str, Any]) -> None:
     format_ = int((found.get("metadata") or {}).get(_FORMAT_KEY, "0"))
     if format_ > FORMAT:
         raise StorageError(
-            f"the engine's stream {name} has format {format_}, and this program knows up to {FORMAT}",
+            f"the engine's stream {name} has format {format_}; this version supports up to {FORMAT}",
             hint="upgrade treadle on this machine",
         )
     changed = {key: value for key, value in wanted.items() if key != "metadata" and found.get(key) != value}

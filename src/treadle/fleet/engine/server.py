@@ -343,7 +343,7 @@ def await_user(fleet: places.Fleet, role: str, seconds: float = 10.0) -> None:
     deadline = time.monotonic() + seconds
     while not _accepts_user(fleet, role):
         if time.monotonic() > deadline:
-            raise LocalError("the engine does not take its new users", hint=f"see {directory()}/server.log")
+            raise LocalError("the engine does not accept its new users", hint=f"see {directory()}/server.log")
         time.sleep(0.02)
 
 

@@ -398,7 +398,7 @@ async def put(bus: Bus, name: str, data: bytes, *, slot: str = "") -> dict[str, 
 async def get(bus: Bus, name: str) -> bytes:
     message = await bus.look(f"$JS.API.DIRECT.GET.{OBJECTS}.{_meta(name)}")
     if (message.headers or {}).get("Status"):
-        raise NotFound(f"there is no object {name!r}", hint="results are kept for 30 days")
+        raise NotFound(f"there is no object {name!r}", hint="results are stored for 30 days")
     info = msgspec.json.decode(message.data)
     parts: list[bytes] = []
     if info["chunks"]:
@@ -414,7 +414,7 @@ async def get(bus: Bus, name: str) -> bytes:
     data = b"".join(parts)
     digest = "SHA-256=" + base64.urlsafe_b64encode(hashlib.sha256(data).digest()).decode()
     if len(data) != info["size"] or digest != info["digest"]:
-        raise StorageError(f"the object {name!r} is damaged: its digest does not fit")
+        raise StorageError(f"the object {name!r} is damaged: its digest does not match")
     return data
 
 

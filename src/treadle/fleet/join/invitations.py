@@ -67,8 +67,8 @@ def invite(name: str, *, url: str = "", seconds: float = VALID_SECONDS, may: str
         fleet = places.load()
         if not fleet.private:
             raise LocalError(
-                "this fleet's server is not ours, so we cannot make users for it",
-                hint="make a user there and run `treadle fleet up --nats URL --creds FILE` on the machine",
+                "this fleet uses your own NATS server, on which Treadle cannot create users",
+                hint="create a user there and run `treadle fleet up --nats URL --creds FILE` on the machine",
             )
         id, secret = secrets.token_hex(4), secrets.token_urlsafe(18)
         _keep({**_open(), id: Open(name=name, until=time.time() + seconds, may=may)})

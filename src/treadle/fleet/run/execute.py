@@ -334,7 +334,7 @@ class Claimed:
         def check() -> None:
             held = self.holders(sorted(self._dirty() - before))
             if held:
-                raise Denied(f"the command changed what it may not: {_description(held)}", hint="put it back")
+                raise Denied(f"the command changed forbidden files: {_description(held)}", hint="put it back")
 
         return check
 
@@ -629,7 +629,7 @@ class Execution:
     async def park(self) -> None:
         """Stop here; another runner continues when the question is answered."""
         self.attempt.parked = True
-        await self.stop(Cancelled("it waits for an answer and gave its slot back"))
+        await self.stop(Cancelled("it waits for an answer and freed its slot"))
 
     def kill(self) -> None:
         self.attempt.stopping.set()

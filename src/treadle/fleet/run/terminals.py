@@ -156,7 +156,7 @@ class OrderTerminals:
             return TerminalAnswer(id=await self._open(order, request))
         stream = self._streams.get(request.id)
         if stream is None:
-            raise NotFound("this connection to the terminal is not there any more")
+            raise NotFound("this connection to the terminal no longer exists")
         if isinstance(request, TerminalWrite):
             await stream.write(request.data)
             return TerminalAnswer()
@@ -218,7 +218,7 @@ async def start(argv: list[str], place: Place) -> child.Child:
         if made.exit_code is not None or time.monotonic() > deadline:
             await made.stop()
             output = (await made.last_words()).strip()[-300:]
-            raise LocalError(f"the terminal did not start: {output or 'it said nothing'}")
+            raise LocalError(f"the terminal did not start: {output or 'no output'}")
         await asyncio.sleep(0.02)
     return made
 

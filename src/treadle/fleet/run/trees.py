@@ -360,7 +360,7 @@ async def find(bus: Bus, spec: Spec) -> str:
     if place:
         user = await asyncio.to_thread(checkouts.find, place)
         if user is not None and not await _has_base(bus, spec, user):
-            raise WorkspaceError(f"the repository that was brought here has no commit {spec.base}")
+            raise WorkspaceError(f"the bundled repository has no commit {spec.base}")
         return place
     at = f" at {spec.base[:12]}" if spec.base else ""
     raise NotHere(

@@ -576,7 +576,7 @@ def detach(
         os.close(report)
         report = -1
         if ready and not os.read(heard, 1):
-            raise LocalError(f"{argv[0]} ended before it was at work: {_last_line(log) or 'it left no word'}")
+            raise LocalError(f"{argv[0]} ended before it was ready: {_last_line(log) or 'no output'}")
         return pid
     finally:
         os.close(heard)

@@ -137,7 +137,7 @@ def main(readable: list[str], writable: list[str], keep: list[int], argv: list[s
     try:
         seccomp.apply(unix_sockets=False)
     except OSError as error:
-        sys.exit(f"the sandbox does not hold: {error}")
+        sys.exit(f"the sandbox is incomplete: {error}")
     os.write(4, b"r")
     if not os.read(3, 1):
         sys.exit(125)
@@ -154,7 +154,7 @@ def _give_up_capabilities(keep: list[int]) -> None:
     for number in range(64):
         if number not in keep and prctl(_PR_CAPBSET_READ, number, 0, 0, 0) == 1:
             if prctl(_PR_CAPBSET_DROP, number, 0, 0, 0) != 0 and os.geteuid() == 0:
-                sys.exit(f"the sandbox does not hold: capability {number} cannot be given up")
+                sys.exit(f"the sandbox is incomplete: capability {number} cannot be given up")
     prctl(_PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0)
 
 
@@ -171,7 +171,7 @@ def _prove(writable: list[str]) -> None:
             return
         raise
     os.unlink(probe)
-    sys.exit(f"the sandbox does not hold: {outside} can still be written")
+    sys.exit(f"the sandbox is incomplete: {outside} can still be written")
 
 
 if __name__ == "__main__":

@@ -77,7 +77,7 @@ def wanted(confinement: Confinement, mode: Mode | None) -> bool:
         )
     if confinement.network == "off" and not found.network:
         raise ConfigError(
-            "the network cannot be cut off on this machine: " + "; ".join(found.problems),
+            "the network cannot be switched off on this machine: " + "; ".join(found.problems),
             hint="install bubblewrap (bwrap), or run with --network on",
         )
     return True

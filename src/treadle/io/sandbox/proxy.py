@@ -284,7 +284,7 @@ class Proxy(Passage):
             else:
                 parts = urlsplit(target)
                 if parts.scheme != "http" or not parts.hostname:
-                    raise Refused(f"this proxy takes CONNECT and http:// addresses, not {target[:200]}")
+                    raise Refused(f"this proxy accepts CONNECT and http:// addresses, not {target[:200]}")
                 host, port = parts.hostname, parts.port or 80
                 path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
                 hello = _origin_form(head, method, path, first)
@@ -326,7 +326,7 @@ class Proxy(Passage):
         there = dict.fromkeys(str(one[4][0]) for one in found)
         usable = [one for one in there if named or usual(network.parse(one))]
         if not usable:
-            raise Refused(f"{host} leads to a private address: only a name that is itself in the list may do that")
+            raise Refused(f"{host} resolves to a private address: only names on the list itself may do that")
         for address in usable[:-1]:
             with contextlib.suppress(OSError):  # includes TimeoutError
                 async with asyncio.timeout(SECONDS / len(usable)):

@@ -112,8 +112,8 @@ def check(first: int, mounts: Mounts) -> None:
 
 
 def _moved(place: str) -> LocalError:
-    problem = f"the sandbox does not hold: {place} was moved while it was made"
-    return LocalError(problem, hint="try again; something else is at work in this directory")
+    problem = f"the sandbox is incomplete: {place} was moved while it was made"
+    return LocalError(problem, hint="try again; another program is changing this directory")
 
 
 def _seen(root: int, place: str, look: Callable[[int], T]) -> T:
@@ -284,7 +284,7 @@ def _wrapped(
     if method == "bubblewrap":
         program = bubblewrap.find(*confinement.write)
         if program is None:
-            raise LocalError("the sandbox cannot be made: the program bwrap has gone")
+            raise LocalError("the sandbox cannot be made: the program bwrap no longer exists")
         filtered = seccomp.program() is not None
         passages = [(server.path, server.place) for server in beside]
         passages += [(grant.socket, _place(grant)) for grant in confinement.ports]
@@ -373,10 +373,10 @@ def prove(wrapper: int, confinement: Confinement, mounts: bubblewrap.Mounts) -> 
             shared.append("the network of another program")
         status = _status(first)
         if shared or status.get("NoNewPrivs") != "1" or int(status.get("CapEff", "f"), 16) != capabilities:
-            raise LocalError(f"the sandbox does not hold: shared {', '.join(shared) or 'privileges'} with this process")
+            raise LocalError(f"the sandbox is incomplete: shared {', '.join(shared) or 'privileges'} with this process")
         check(first, mounts)
         return first
-    raise LocalError("the sandbox does not hold: nothing runs in it")
+    raise LocalError("the sandbox is incomplete: nothing runs in it")
 
 
 def _children(pid: int) -> list[int]:

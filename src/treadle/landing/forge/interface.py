@@ -157,7 +157,7 @@ class ForgeApi:
 
     def __init__(self, place: str, token: str, sign: tuple[str, str], headers: Mapping[str, str]) -> None:
         if urlsplit(place).scheme != "https" and urlsplit(place).hostname not in ("127.0.0.1", "localhost"):
-            raise ConfigError(f"{place} is not an https address: a token would be sent for all to read")
+            raise ConfigError(f"{place} is not an https address: a token would be sent in plain text")
         self.place = place
         self.host = urlsplit(place).hostname or ""
         self.token = token
@@ -210,7 +210,7 @@ class ForgeApi:
         try:
             return msgspec.json.decode(answer, type=kind) if kind is not None else None
         except msgspec.MsgspecError as error:
-            raise WorkspaceError(f"{self.host} answers something else: {error}") from error
+            raise WorkspaceError(f"{self.host} sent an unexpected answer: {error}") from error
 
     def _headers(self) -> dict[str, str]:
         value = os.environ.get(self.token, "").strip()
@@ -228,7 +228,7 @@ def repository_of(address: str) -> tuple[str, str]:
     path = parts.path.strip("/").removesuffix(".git")
     if parts.hostname and re.fullmatch(r"[\w.-]+(?:/[\w.-]+)+", path):
         return parts.hostname, path
-    raise ConfigError("the remote's address names no OWNER/NAME of a forge", hint="give them: --forge KIND:OWNER/NAME")
+    raise ConfigError("the remote's address has no OWNER/NAME of a forge", hint="give them: --forge KIND:OWNER/NAME")
 
 
 def _reason(answer: bytes) -> str:

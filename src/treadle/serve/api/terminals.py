@@ -106,7 +106,7 @@ async def type_into_terminal(asking: Asking) -> None:
     """Type into a terminal. Refused (409) while the program asks something, with what it asks."""
     given: Typing = asking.body
     if bool(given.text or given.enter) == bool(given.keys):
-        raise ConfigError("there is nothing to type, or text and keys at once")
+        raise ConfigError("give either text or keys")
     unknown = [key for key in given.keys if key not in KEYS and len(key) != 1]
     if unknown:
         raise ConfigError(f"there is no key {unknown[0]!r}", hint=", ".join([*list(KEYS)[:15], "C-a ... C-z"]))
@@ -124,7 +124,7 @@ async def type_into_terminal(asking: Asking) -> None:
     try:
         await asyncio.to_thread(work)
     except PeerStalled:
-        raise LocalError(f"{place.id} does not answer, so no one knows whether it was typed") from None
+        raise LocalError(f"{place.id} does not answer, so it is unknown whether the text was typed") from None
 
 
 class NewSize(RequestBody, frozen=True, kw_only=True):

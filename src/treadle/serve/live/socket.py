@@ -505,7 +505,7 @@ class Tab:
         elif do == "sub":
             await self._begin(str(given["topic"]), dict(given.get("params") or {}))
         else:
-            raise ValueError(f"no one knows {str(do)[:40]!r}")
+            raise ValueError(f"unknown request {str(do)[:40]!r}")
         self.wake.set()
 
     async def _begin(self, name: str, params: dict[str, Any]) -> None:

@@ -46,7 +46,7 @@ export function showChanges(where, detail) {
 
   async function load() {
     const patch = now.order.result?.patch;
-    if (!patch) { fill(files, el("p", { class: "empty" }, ["done", "failed", "cancelled"].includes(now.order.state) ? "It has left no changes." : "There is nothing to review yet: the changes come when it ends.")); return; }
+    if (!patch) { fill(files, el("p", { class: "empty" }, ["done", "failed", "cancelled"].includes(now.order.state) ? "It has no changes." : "There is nothing to review yet: the changes come when it ends.")); return; }
     if (shown === patch) return;
     shown = patch;
     fill(files, el("p", { class: "empty" }, "Loading the changes…"));

@@ -87,7 +87,7 @@ class Visit:
 def _refuse_itself(state_file: str | None, name: str) -> None:
     if state_file and os.environ.get(STATE_FILE_VARIABLE) == state_file:
         raise ConfigError(
-            f"this is the terminal {name}: shown in itself it would show itself without end",
+            f"this is the terminal {name}: it cannot be shown inside itself",
             hint="attach to it from another terminal",
         )
 

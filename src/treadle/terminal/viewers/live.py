@@ -88,7 +88,7 @@ class LiveScreen:
             return screen, None
         try:
             if past.end is None:
-                raise Unsupported(f"the supervisor of {self.place.id} has only the plain protocol")
+                raise Unsupported(f"the supervisor of {self.place.id} supports only the plain protocol")
             wants = wire.READ_ONLY | wire.WANT_GAPS | wire.WANT_SIZES | wire.WANT_STATES | wire.FROM
             self.state = client.detail()["state"]
             client.hello(wants, past.end)

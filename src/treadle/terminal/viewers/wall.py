@@ -63,7 +63,7 @@ JOIN, NEW = "join", "new"
 NOT_TYPED = {
     "changed": "it asks something else now",
     "answered": "another answer was typed already",
-    "no question": "it asks nothing now",
+    "no question": "it has no open question",
     "no key": "an answer is one key",
 }
 ATTRIBUTES = ((BOLD, 1), (FAINT, 2), (ITALIC, 3), (UNDERLINED, 4), (INVERSE, 7), (STRUCK, 9))

@@ -112,7 +112,7 @@ def plain_object(data: bytes) -> dict[str, Any]:
     """For records of small commands: an object of JSON, unchecked inside but for its format."""
     found = loads(data)
     if not isinstance(found, dict) or type(found.get("format")) is not int:
-        raise ValueError("it is no object with a format")
+        raise ValueError("it is not an object with a format")
     return found
 
 

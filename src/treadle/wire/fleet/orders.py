@@ -70,7 +70,7 @@ class OrderRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     ] = ""
     claims: Annotated[
         tuple[str, ...],
-        means("Files that it claims. Orders with overlapping claims wait (see overlap).", "--claims", "GLOB"),
+        means("Files that the order claims. Orders with overlapping claims wait (see overlap).", "--claims", "GLOB"),
     ] = ()
     overlap: Annotated[
         Literal["auto", "wait"],
