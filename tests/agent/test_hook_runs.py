@@ -113,7 +113,7 @@ async def test_a_service_that_fails_is_a_warning_or_blocks_and_one_that_is_not_t
 
 async def test_a_model_that_is_not_there_or_does_not_answer_blocks(tmp_path: Path) -> None:
     hook = CommandHook(event="PreToolUse", matcher="", command="", prompt="fine?", timeout=0.01)
-    with pytest.raises(Unsupported, match="cannot be asked here"):
+    with pytest.raises(Unsupported, match="is not available here"):
         await run(hook, {}, str(tmp_path), print, {})
 
     async def judge(instructions: str, question: str, model: str) -> str:

@@ -23,10 +23,10 @@ async def test_what_is_said_comes_back_line_by_line() -> None:
 @pytest.mark.parametrize(
     ("code", "why"),
     [
-        ("print('hello')", "no JSON"),
-        ("print('[1]')", "no JSON object"),
-        ('import sys; sys.stdout.buffer.write(b\'{"a":"\\xff"}\\n\')', "no JSON"),
-        ("print('{}', end='')", "does not end"),
+        ("print('hello')", "not JSON"),
+        ("print('[1]')", "not a JSON object"),
+        ('import sys; sys.stdout.buffer.write(b\'{"a":"\\xff"}\\n\')', "not JSON"),
+        ("print('{}', end='')", "no newline"),
         ("import sys; sys.exit('no key here')", "exit code 1, its last words: no key here"),
     ],
 )

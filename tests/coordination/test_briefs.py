@@ -53,7 +53,7 @@ def test_a_spec_that_names_a_section_is_that_section(planning: Planning, tmp_pat
     for words in ("SPEC.md", "SPEC.md#", "see SPEC.md#part", "SPEC.txt#part"):
         assert f"TASK SPEC:\n  {words}\n" in build(planning, "1", words)
     for lost in ("SPEC.md#none", "GONE.md#part"):
-        with pytest.raises(NotFound, match="leads nowhere"):
+        with pytest.raises(NotFound, match="does not exist"):
             build(planning, "1", lost)
 
 

@@ -212,7 +212,7 @@ def test_a_guard_that_cannot_see_refuses_and_never_says_clear(
         env["HEIMDALL_PLANNING_DIR"] = str(tmp_path / "another" / ".planning")
     change(project, "docs/x.md")
     refused = attempt(project, "commit", "-qm", "no", **env)
-    assert refused.returncode and "cannot be seen" in refused.stderr
+    assert refused.returncode and "cannot be read" in refused.stderr
     checked = heimdall("claim", "check", "docs/x.md", HEIMDALL_HAID=ANN, **env)
     assert (checked.returncode, checked.stdout) == (2, "") and "cannot tell" in checked.stderr
     as_json = heimdall("claim", "check", "docs/x.md", "--json", HEIMDALL_HAID=ANN, **env).stdout

@@ -94,7 +94,7 @@ def test_sessions_are_distinct_and_a_holder_writes_what_is_its_own_and_hears_who
 def test_claims_that_cannot_be_seen_refuse_writes_and_nothing_else(project: Path, claims: Claims) -> None:
     (Path(claims.directory) / "broken.json").write_text("{")
     said = ask(project, "claude", "Write", {"file_path": "docs/x.md"})
-    assert said is not None and "cannot be seen" in said["reason"]
+    assert said is not None and "cannot be read" in said["reason"]
     assert ask(project, "claude", "Bash", {"command": "ls"}) is None
 
 

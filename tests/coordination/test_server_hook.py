@@ -110,10 +110,10 @@ def test_claims_that_cannot_be_seen_refuse_the_push(project: Path, remote: Path,
     heimdall("claim", "guard", "install", "--server", str(project), cwd=remote)
     broken = project / ".git" / "heimdall" / "ledger" / "claims" / "broken.json"
     broken.write_text("{")
-    assert "cannot be seen" in push(clone, "docs/x.md").stderr
+    assert "cannot be read" in push(clone, "docs/x.md").stderr
     broken.unlink()
     shutil.move(project, f"{project}-moved")
-    assert "cannot be seen" in push(clone, "docs/x.md").stderr
+    assert "cannot be read" in push(clone, "docs/x.md").stderr
 
 
 def test_without_clones_a_copy_of_their_live_state_in_the_remote_counts(

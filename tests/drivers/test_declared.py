@@ -116,7 +116,7 @@ async def test_an_effort_reaches_the_agent_or_is_refused(name: str, sign: str, t
         return SessionSpec.of(cwd=str(tmp_path), mode="suggest", thinking=Reasoning(**wanted))
 
     assert sign in await _started(RECORDED[name], wanting(effort="low"), tmp_path)
-    with pytest.raises(Unsupported, match=f"{name} does not support the effort 100 tokens"):
+    with pytest.raises(Unsupported, match=f"{name} does not support the effort of 100 tokens"):
         await replayed(RECORDED[name], "text", patience=UNHURRIED).open(wanting(tokens=100))
 
 

@@ -448,7 +448,7 @@ async def test_silence_is_borne_while_a_person_is_asked(tmp_path: Path) -> None:
         session._questions.clear()
         stalled = (await turn(session, "\n"))[-1]
         assert isinstance(stalled, TurnEnded) and stalled.error is not None and stalled.error.code == "peer_stalled"
-        assert stalled.error.message.startswith("it said nothing for 0 s")
+        assert stalled.error.message.startswith("it sent nothing for 0 s")
 
 
 async def test_what_an_interrupted_turn_started_is_ended_and_what_was_there_before_stays(

@@ -232,7 +232,7 @@ async def test_pausing_and_going_on_hold_the_fleet_too_and_each_happens_once(bus
         with pytest.raises(LocalError, match=f"the goal {name} is over: stopped") as refused:
             await late
         assert refused.value.hint == "run its plan again for a new one"
-    with pytest.raises(LocalError, match="is over"):
+    with pytest.raises(LocalError, match="has ended"):
         await commands.retry(bus, name, "one")
 
 

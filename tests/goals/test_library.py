@@ -41,7 +41,7 @@ async def test_a_program_begins_a_goal_watches_it_and_reads_its_report(
     async with treadle.goals.connect() as goals:
         begun = await goals.begin(PLAN, str(repository))
         assert (await goals.begin(PLAN, str(repository))).id == begun.id, "it is begun once"
-        with pytest.raises(TimedOut, match="is not over"):
+        with pytest.raises(TimedOut, match="has not ended"):
             await goals.wait(begun.id, 0.01)
         assert (await goals.explain(begun.id))["two"] == "waits for one to land"
         async with carried(bus), asyncio.timeout(60):

@@ -54,7 +54,7 @@ async def test_wishes_are_left_by_who_may_submit_and_done_in_order(bus: Bus, goa
         await foreman.take_up(bus)
         record, _ = await store.load(bus, goal)
         assert record.steps["one"].state == "waiting" and record.why == "stopped by ana: enough"
-        with pytest.raises(LocalError, match="is over"):
+        with pytest.raises(LocalError, match="has ended"):
             await foreman.leave(page, goal, "resume", by="ana")
     assert await bus.named(["goalrequest.*"]) == {}
 

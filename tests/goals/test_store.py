@@ -60,7 +60,7 @@ async def test_only_what_is_not_placed_can_be_changed(bus: Bus) -> None:
     with pytest.raises(ConfigError, match="a has already started and cannot be removed"):
         await store.change_plan(bus, name, replace(PLAN, order=(second,)), by="ana")
     await store.happen(bus, name, lambda found: [GoalOver(at=4.0, met=False, why="x")])
-    with pytest.raises(LocalError, match="is over"):
+    with pytest.raises(LocalError, match="has ended"):
         await store.change_plan(bus, name, PLAN, by="ana")
 
 

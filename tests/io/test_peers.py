@@ -196,7 +196,7 @@ async def test_one_that_closes_its_output_and_goes_on_running_is_ended() -> None
 async def test_silence_has_its_limit() -> None:
     peer = await start("import sys, time; print('waiting', file=sys.stderr, flush=True); time.sleep(600)")
     await until(lambda: "waiting" in peer.child.tail.text)
-    with pytest.raises(PeerStalled, match=r"said nothing for 0\.05 s; its last words: waiting") as told:
+    with pytest.raises(PeerStalled, match=r"sent nothing for 0\.05 s; its last words: waiting") as told:
         await peer.hear(0.05)
     assert told.value.details["stderr"] == "waiting" and left(peer) == []
 

@@ -500,7 +500,7 @@ def test_a_crowd_can_knock_before_anybody_opens(tmp_path: Path) -> None:
 
 def test_one_that_does_not_open_is_not_waited_for_longer_than_allowed(tmp_path: Path) -> None:
     path = str(tmp_path / "s")
-    with sockets.listen(path, backlog=0), sockets.connect(path), pytest.raises(PeerStalled, match="does not take"):
+    with sockets.listen(path, backlog=0), sockets.connect(path), pytest.raises(PeerStalled, match="does not accept"):
         sockets.connect(path, timeout=0.05)
 
 

@@ -68,7 +68,7 @@ async def test_leaving_the_loop_early_interrupts_the_turn(tmp_path: Path) -> Non
         ({"rules": treadle.Rules(allow=("Bash(",))}, "Bash("),
         ({"nonsense": 1}, "nonsense"),
         ({"limits": 3}, "SessionSpec.limits must be Limits"),
-        ({"tools": [len]}, "is no tool"),
+        ({"tools": [len]}, "is not a tool"),
         ({"cwd": 3}, "cwd must be a path, not int"),
     ],
 )

@@ -127,7 +127,7 @@ async def test_a_forged_object_never_makes_a_receipt_that_shows_other_than_what_
     if receipt.outcome == "complete" and mode != "pass_through":
         assert "+shown" in diff and Path(repository.top, "a.txt").read_text() == "shown\n"
     elif receipt.outcome != "complete":
-        assert "not what its name says" in str(more(receipt)["end"]["message"])
+        assert "does not match its hash" in str(more(receipt)["end"]["message"])
 
 
 @pytest.mark.parametrize("mode", MODES)

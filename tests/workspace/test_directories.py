@@ -413,7 +413,7 @@ def test_a_forged_object_is_not_written_as_if_it_were_right(tmp_path: Path) -> N
     store = Store.make(str(tmp_path / "store"), lenders=[f"{repository.common}/objects"])
     _, files = store.borrow_tree(repository.commit())
     forge(Path(repository.common) / "objects", files["a.txt"].blob, b"evil\n")
-    with pytest.raises(WorkspaceError, match="not what its name says"):
+    with pytest.raises(WorkspaceError, match="does not match its hash"):
         write_files(store, files, str(tmp_path / "new"))
 
 

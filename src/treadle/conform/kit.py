@@ -187,7 +187,7 @@ async def judge(
 
 def _not_tried(clause: Clause) -> Clause:
     async def run(candidate: Candidate) -> str:
-        raise Untried("it said nothing when it was first spoken to")
+        raise Untried("it did not answer the first request")
 
     return msgspec.structs.replace(clause, run=run)
 

@@ -276,7 +276,7 @@ class DrivenSession(BaseSession):
         while not work.over.done():
             left = max(began, self.heard_at) + self.silence - time.monotonic()
             if left <= 0 and not self._questions:
-                raise await self.peer.blame(PeerStalled, f"said nothing for {self.silence:g} s")
+                raise await self.peer.blame(PeerStalled, f"sent nothing for {self.silence:g} s")
             await asyncio.wait([work.over], timeout=max(left, 1.0))
         return work.over.result()
 

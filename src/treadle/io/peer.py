@@ -172,7 +172,7 @@ class Peer(Generic[Received, Sent]):
                 messages = await self.link.receive()
         except TimeoutError:
             if not self.exited:
-                raise await self.blame(PeerStalled, f"said nothing for {seconds:g} s") from None
+                raise await self.blame(PeerStalled, f"sent nothing for {seconds:g} s") from None
             messages = None
         except RemoteProtocolError as error:
             if not self.link.ended:

@@ -155,7 +155,7 @@ def taken(tools: Any) -> tuple[tuple[str, ...] | None, tuple[OwnTool, ...]]:
     own = [getattr(one, MARK, one) for one in others]
     for one in own:
         if not isinstance(one, OwnTool):
-            raise ConfigError(f"{one!r:.80} is no tool", hint="decorate the function with @treadle.tool")
+            raise ConfigError(f"{one!r:.80} is not a tool", hint="decorate the function with @treadle.tool")
     return (names if names or not own else None), tuple(own)
 
 

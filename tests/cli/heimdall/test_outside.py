@@ -331,7 +331,7 @@ def test_a_git_hook_is_judged_by_what_it_found_inside(relay: Relay) -> None:
         assert "cannot be done from inside" in relay("claim", "guard", *words, changed=held)[2], words
     live(relay.top).agents.register(ANN)
     live(relay.top).agents.revoke(ANN)
-    assert "is revoked" in relay("claim", "guard", "pre-commit", changed=[])[2]
+    assert "has been revoked" in relay("claim", "guard", "pre-commit", changed=[])[2]
 
 
 def test_no_relay_where_the_agent_could_write_the_live_state(

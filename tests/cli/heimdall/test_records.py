@@ -122,7 +122,7 @@ def test_a_checkout_that_was_revoked_can_do_nothing_but_let_a_person_lift_it(hei
         ["validate"],
     ):
         done = heimdall(*words)
-        assert done.returncode == 2 and f"{own} is revoked" in done.stderr
+        assert done.returncode == 2 and f"{own} has been revoked" in done.stderr
     assert heimdall("resolve", "set", "F1", "x", HEIMDALL_HAID="haid:bob.box-0002").returncode == 0
     assert heimdall("protocol", "haid", "reinstate", own).returncode == 0
     assert heimdall("resolve", "F1").stdout == "x\n"

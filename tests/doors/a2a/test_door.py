@@ -127,7 +127,7 @@ async def test_an_idle_conversation_is_closed_for_a_new_one_and_resumed(
     async with opened(agent, tmp_path, able=()) as client:
         first = await client.send("a")
         await client.send("b")
-        with pytest.raises(Fault, match="cannot go on"):
+        with pytest.raises(Fault, match="cannot resume"):
             await client.send("c", contextId=first["contextId"])
 
 

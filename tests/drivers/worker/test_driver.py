@@ -128,7 +128,7 @@ def child_then(path: Path, *steps: Any) -> dict[str, Any]:
     [
         ([{"exit": 9}], "peer_exited", "exited with code 9.*last words"),
         ([{"exit": 0}], "peer_exited", "exited with code 0"),
-        ([{"sleep": 60}], "peer_stalled", "said nothing for 5 s.*last words"),
+        ([{"sleep": 60}], "peer_stalled", "sent nothing for 5 s.*last words"),
         ([{"raw": "Traceback (most recent call last):\n"}, {"sleep": 60}], "protocol_error", "Invalid JSON"),
         ([{"raw": '{"type":"event"}\n'}], "protocol_error", "broke the protocol"),
         ([{"say": {"type": "result", "id": "77", "status": "ok", "tool_calls_made": [], "iterations": 1}}],

@@ -119,6 +119,6 @@ async def test_a_person_agrees_tells_pauses_resumes_tries_again_and_stops_on_the
     record, _ = await store.load(bus, name)
     assert record.comments == ("be careful",) and record.answers["plan"].allow
     refused = await web.http.post(f"/api/v1/goals/{name}/pause", json={})
-    assert refused.status_code == 409 and "is over" in refused.text
+    assert refused.status_code == 409 and "has ended" in refused.text
     looks = await web.http.post(f"/api/v1/goals/{name}/stop", json={}, headers=web.headers("answer"))
     assert looks.status_code == 403

@@ -92,7 +92,7 @@ class TaskTool:
         if task.status != "completed":
             why = f": {task.error.message}" if task.error else ""
             raise ToolError(f"the subagent {task.status}{why}\n{task.output or ''}".rstrip())
-        return task.output or "[the subagent said nothing]"
+        return task.output or "[the subagent sent no answer]"
 
 
 TASK: Tool[TaskArgs] = TaskTool()

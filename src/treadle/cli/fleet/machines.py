@@ -405,7 +405,7 @@ def remove(name: str, as_json: bool) -> None:
     from treadle.fleet.join import machines as far
 
     if not far.remove(name):
-        raise NotFound(f"no worker {name!r} has credentials", hint="`treadle fleet nodes` lists the nodes")
+        raise NotFound(f"there are no credentials for a worker {name!r}", hint="`treadle fleet nodes` lists the nodes")
     if as_json:
         show_json({"node": name, "removed": True})
 

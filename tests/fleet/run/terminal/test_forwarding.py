@@ -57,7 +57,7 @@ async def test_what_has_no_terminal_or_worktree_says_so(bus: Bus, start_node: St
     for what, problem in (("agent", "no terminal here"), ("shell", "no worktree")):
         with pytest.raises(LocalError, match=problem):
             await Carried(bus, "n1", name, what, "ana").open()
-    with pytest.raises(LocalError, match="not there any more"):
+    with pytest.raises(LocalError, match="no longer exists"):
         await Carried(bus, "n1", name, "agent", "ana").ask(TerminalRead(id="gone"))
 
 
@@ -108,11 +108,11 @@ async def test_a_connection_is_opened_written_read_and_forgotten(
             pass
         await line.ask(TerminalClose(id=name))
         for request in (TerminalRead(id=name), TerminalClose(id=name)):
-            with pytest.raises(LocalError, match="not there any more"):
+            with pytest.raises(LocalError, match="no longer exists"):
                 await line.ask(request)
         name = await line.open()
         monkeypatch.setattr(forwarding, "FORGET_SECONDS", -1.0)
-        with pytest.raises(LocalError, match="not there any more"):
+        with pytest.raises(LocalError, match="no longer exists"):
             await line.ask(TerminalRead(id=name))
     await terminals.close()
     await listening.unsubscribe()
