@@ -163,4 +163,4 @@ def test_two_programs_stand_side_by_side() -> None:
 async def test_a_program_that_is_dead_at_its_start_is_judged_within_one_time_out(protocol: str, code: str) -> None:
     first, *rest = await judge(kit(protocol), Candidate(command=(sys.executable, "-c", code), patience=1.0))
     assert first.outcome == "broken" and {each.outcome for each in rest} == {"untried"}
-    assert {each.seen for each in rest} == {"it said nothing when it was first spoken to"}
+    assert {each.seen for each in rest} == {"it did not answer the first request"}

@@ -229,7 +229,7 @@ async def test_pausing_and_going_on_hold_the_fleet_too_and_each_happens_once(bus
     assert (await commands.stop(bus, name, why="twice", by="ben")).why == "stopped by ana"
     assert [each["do"] for each in await requested(bus)] == ["resume", "resume"], "what is paused could not end"
     for late in (commands.pause(bus, name), commands.resume(bus, name), commands.say(bus, name, "x")):
-        with pytest.raises(LocalError, match=f"the goal {name} is over: stopped") as refused:
+        with pytest.raises(LocalError, match=f"the goal {name} has ended: stopped") as refused:
             await late
         assert refused.value.hint == "run its plan again for a new one"
     with pytest.raises(LocalError, match="has ended"):

@@ -21,7 +21,7 @@ async def test_a_subagent_that_failed_is_an_error_with_what_it_said(workspace: W
     with pytest.raises(ToolError, match="^the subagent failed: no model$"):
         await workspace.run("task", prompt="abc")
     workspace.tasks.agent_status = "completed"
-    assert await workspace.run("task", prompt="abc") == "[the subagent said nothing]"
+    assert await workspace.run("task", prompt="abc") == "[the subagent sent no answer]"
 
 
 async def test_an_empty_prompt_and_work_that_cannot_be_started_are_errors_for_the_model(workspace: Workspace) -> None:

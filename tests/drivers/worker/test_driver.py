@@ -134,7 +134,7 @@ def child_then(path: Path, *steps: Any) -> dict[str, Any]:
         ([{"say": {"type": "result", "id": "77", "status": "ok", "tool_calls_made": [], "iterations": 1}}],
          "protocol_error", "77"),
         ([{"raw": '{"type":"res'}, {"exit": 1}], "peer_exited", "exited with code 1"),
-        ([{"deaf": True}, {"sleep": 60}], "peer_stalled", "said nothing"),
+        ([{"deaf": True}, {"sleep": 60}], "peer_stalled", "sent nothing"),
     ],
 )  # fmt: skip
 async def test_a_worker_that_breaks_mid_send_ends_the_turn_clearly_and_leaves_no_process(
