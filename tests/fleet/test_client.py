@@ -331,7 +331,7 @@ async def test_questions_are_listed_by_deadline_answered_once_and_answers_withdr
     assert [(each.order, each.number) for each in await client.approvals(bus)] == [("soon", 1), ("late", 2)]
     with pytest.raises(NotFound, match="the order quiet has no open question") as refused:
         await client.answer(bus, "quiet", "allow")
-    assert refused.value.hint == "`treadle fleet approvals` lists what does"
+    assert refused.value.hint == "`treadle fleet approvals` lists the open questions"
     with pytest.raises(ConfigError, match="'yes' is not an answer") as unclear:
         await client.answer(bus, "soon", "yes")
     assert unclear.value.hint == "allow or deny"
@@ -351,7 +351,7 @@ async def test_questions_are_listed_by_deadline_answered_once_and_answers_withdr
     entry = await bus.get("answer.soon.1")
     assert entry is not None and msgspec.json.decode(entry.value, type=AnswerRecord).decision == "deny"
     await bus.put(f"taken.soon.1.{entry.revision}", encode(TakenRecord(by="n1")))
-    with pytest.raises(LocalError, match="the answer to soon.1 was taken by the runner") as taken:
+    with pytest.raises(LocalError, match="the runner already has the answer to soon.1") as taken:
         await client.withdraw(bus, "soon", 1)
     assert taken.value.hint == "send it a message, or cancel the order"
 

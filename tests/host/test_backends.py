@@ -115,7 +115,7 @@ def test_the_best_is_the_one_that_covers_most_natively() -> None:
     assert best([offer("a"), restricted], need("vision"), "a").name == "c", "but not before one that can do it"
     with pytest.raises(Unsupported, match="no backend meets all requirements; a lacks .*vision"):
         best([emulates], need("vision", "native"))
-    with pytest.raises(NotFound, match="no backend answers: x: gone"):
+    with pytest.raises(NotFound, match="no backend responds: x: gone"):
         best([Probe(name="x", ok=False, milliseconds=1, error="gone")], need("vision"))
 
 

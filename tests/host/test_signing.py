@@ -101,7 +101,7 @@ def test_what_is_no_key_is_named_with_where_it_is(tmp_path: Path) -> None:
         with pytest.raises(ConfigError, match=f"{tmp_path}/key {said}"):
             read_seed(str(tmp_path / "key"))
     for wrong, said in (
-        ("env:NO_SUCH_VARIABLE", "there is no variable NO_SUCH_VARIABLE .name it as your CI does"),
+        ("env:NO_SUCH_VARIABLE", "there is no variable NO_SUCH_VARIABLE .set it"),
         ("command:echo why >&2; exit 3", "'echo why >&2; exit 3' exits with 3: why"),
         ("command:echo x", "what 'echo x' prints is not an Ed25519 key"),
     ):

@@ -120,9 +120,9 @@ def test_a_file_in_the_way_is_an_error_that_says_so(tmp_path: Path) -> None:
     with pytest.raises(StorageError, match="file is not a directory"):
         paths.private_dir(str(tmp_path / "file"))
     (tmp_path / "dangling").symlink_to("nowhere")
-    with pytest.raises(StorageError, match="cannot make the private directory .*: No such file"):
+    with pytest.raises(StorageError, match="cannot create the private directory .*: No such file"):
         paths.private_dir(str(tmp_path / "dangling"))
-    with pytest.raises(StorageError, match="cannot make the private directory"):
+    with pytest.raises(StorageError, match="cannot create the private directory"):
         paths.private_dir(str(tmp_path / "file" / "below"))
 
 

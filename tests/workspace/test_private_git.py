@@ -54,7 +54,7 @@ def test_a_commit_without_a_branch_can_be_the_beginning(tmp_path: Path) -> None:
     (tmp_path / "f").mkdir()
     assert make(str(tmp_path / "f" / ".git"), user(top), head=commit).head == commit
     assert git(tmp_path / "f", "rev-parse", "HEAD") == commit
-    with pytest.raises(WorkspaceError, match="the index for 111111111111 cannot be made: .*1111"):
+    with pytest.raises(WorkspaceError, match="the index for 111111111111 cannot be created: .*1111"):
         make(str(tmp_path / "none"), user(top), head="1" * 40)
     with pytest.raises(WorkspaceError, match=f"HEAD of {top} is neither a branch nor a commit: '-x'"):
         make(str(tmp_path / "bad"), user(top), head="-x")

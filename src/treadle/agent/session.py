@@ -388,7 +388,7 @@ class NativeSession(BaseSession):
         for message in self.configuration.notes:
             self.emit(Warned(message=message, code="settings"))
         if lost := self.transcript.skipped:
-            self.emit(Warned(message=f"{lost} lines of this session's history cannot be read", code="history"))
+            self.emit(Warned(message=f"{lost} lines of this session's history are unreadable", code="history"))
         self.read_project()
         if self.confining.asked.use == "on":
             _ = self.confining.wanted  # refuse now rather than at the first command

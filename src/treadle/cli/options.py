@@ -411,7 +411,7 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
         names = tuple(OURS.get(name, name) for name in _split((self.tools,)))
         unknown = [name for name in names if name not in BUILTIN and not name.startswith("mcp__")]
         if unknown and self.agent == "native":
-            raise ConfigError(f"there is no tool {unknown[0]!r}", hint=f"there are {', '.join(BUILTIN)}")
+            raise ConfigError(f"there is no tool {unknown[0]!r}", hint=f"the tools are {', '.join(BUILTIN)}")
         return names
 
     def _agree(self) -> None:

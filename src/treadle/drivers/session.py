@@ -423,7 +423,7 @@ class DrivenSession(BaseSession):
             turn, most = self._work.turn, self.spec.limits.max_iterations
             turn.iterations += 1
             if most is not None and turn.iterations > most:
-                self.fail(MaxIterations(f"{self.card.name} went on after {most} iterations"))
+                self.fail(MaxIterations(f"{self.card.name} continued after {most} iterations"))
 
     def error(self, info: ErrorInfo) -> None:
         if self._work is not None:

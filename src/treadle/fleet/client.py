@@ -491,7 +491,7 @@ async def answer(
     order = await get_order(bus, name)
     key = f"{name}.{number}" if number is not None else order.open_ask
     if not key:
-        raise NotFound(f"the order {name} has no open question", hint="`treadle fleet approvals` lists what does")
+        raise NotFound(f"the order {name} has no open question", hint="`treadle fleet approvals` lists them")
     if decision not in ("allow", "deny"):
         raise ConfigError(f"{decision!r} is not an answer", hint="allow or deny")
     given = {"decision": decision, "text": text, "scope": scope, "by": by or me(), "at": time.time()}
@@ -526,7 +526,7 @@ async def withdraw(bus: Bus, name: str, number: int) -> None:
         await bus.put(keys.ANSWER(key), encode(gone), expect=entry.revision)
     except Stale:
         raise LocalError(
-            f"the answer to {key} was taken by the runner", hint="send it a message, or cancel the order"
+            f"the runner already has the answer to {key}", hint="send it a message, or cancel the order"
         ) from None
 
 

@@ -109,7 +109,7 @@ class Spending:
             return Reserved(cost_usd=cost, tokens=tokens + most)
         body = with_output_limit(call, most)
         if body is None:
-            raise BudgetExceeded(f"what is left is enough for {most} tokens of thought and reply: more was asked for")
+            raise BudgetExceeded(f"the rest of the budget allows only {most} tokens of thought and reply")
         place = f" in place of {wanted}" if call.output_limit else ""
         note = f"the reply of {call.model} is limited to {most} tokens{place}: that is what is left"
         return Reserved(cost_usd=cost, tokens=tokens + most, body=body, note=note)

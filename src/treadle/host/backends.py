@@ -220,7 +220,7 @@ def best(probes: Sequence[Probe], requirements: Requirements, default: str | Non
     alive = sorted((found for found in probes if found.ok), key=rank)
     if not alive:
         reasons = "; ".join(f"{found.name}: {found.error}" for found in probes)
-        raise NotFound(f"no backend answers: {reasons}")
+        raise NotFound(f"no backend responds: {reasons}")
     missing = unmet(requirements, alive[0].capabilities)
     if missing:
         raise Unsupported(f"no backend meets all requirements; {alive[0].name} lacks {'; '.join(missing)}")

@@ -235,7 +235,7 @@ def read_seed(origin: str) -> bytes:
     kind, given, name = origin.partition(":")
     if given and kind == "env":
         if name not in os.environ:
-            raise ConfigError(f"there is no variable {name}", hint="name it as your CI does, or export it first")
+            raise ConfigError(f"there is no variable {name}", hint="set it, or use the name that your CI uses")
         return _seed(os.environ[name].encode(), f"the variable {name}")
     if given and kind == "command":
         done = run_program(["sh", "-c", name], timeout=COMMAND_SECONDS)

@@ -96,7 +96,7 @@ def private_dir(path: str) -> str:
             os.chmod(path, 0o700)
     except OSError as error:
         raise StorageError(
-            f"cannot make the private directory {path}: {error.strerror}",
+            f"cannot create the private directory {path}: {error.strerror}",
             hint="set TREADLE_HOME to a directory you can write to",
         ) from error
     return path

@@ -846,7 +846,7 @@ async def _proof(bus: Bus, order: str, branch: str) -> LandedRecord:
         raise NotFound(f"{order} has not landed {where}", hint="`treadle land explain ORDER`")
     if len(proofs) > 1:
         on = ", ".join(proof.branch for proof in proofs)
-        raise ConfigError(f"{order} has landed on {on}", hint="say which: --branch NAME")
+        raise ConfigError(f"{order} has landed on {on}", hint="name it: --branch NAME")
     return proofs[0]
 
 

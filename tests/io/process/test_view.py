@@ -76,7 +76,7 @@ def test_links_directories_and_single_files_are_made_as_told(tmp_path: Path) -> 
 
 
 def test_a_command_whose_view_cannot_be_made_does_not_begin(tmp_path: Path) -> None:
-    why = f"its view of the machine cannot be made: No such file or directory .{tmp_path}/missing."
+    why = f"its sandbox cannot be created: No such file or directory .{tmp_path}/missing."
     with pytest.raises(LocalError, match=why):
         look(tmp_path / "missing", "true")
 
@@ -87,7 +87,7 @@ def test_a_file_system_that_no_overlay_shows_is_bound_where_that_is_allowed(tmp_
     assert (
         look(tmp_path / "place", "cat place/shown/0/1/comm", step).strip() == Path("/proc/1/comm").read_text().strip()
     )
-    with pytest.raises(LocalError, match="its view of the machine cannot be made: .*place/root/proc"):
+    with pytest.raises(LocalError, match="its sandbox cannot be created: .*place/root/proc"):
         look(tmp_path / "place", "true", (view.OVERLAY, "/proc", "root/proc"))
 
 
@@ -112,6 +112,6 @@ def test_a_program_joins_the_network_that_it_is_given(tmp_path: Path) -> None:
         joined = look(tmp_path / "place", script, network=os.fsencode(network)).strip()
         assert joined == os.readlink(network) != os.readlink("/proc/self/ns/net")
         assert look(tmp_path / "place", script, network=b"").strip() == os.readlink("/proc/self/ns/net")
-        with pytest.raises(LocalError, match="its view of the machine cannot be made"):
+        with pytest.raises(LocalError, match="its sandbox cannot be created"):
             look(tmp_path / "place", script, network=b"/proc/0/ns/net")
         other.kill()

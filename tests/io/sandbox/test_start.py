@@ -48,7 +48,7 @@ async def test_only_the_workspace_can_be_written(tmp_path: Path) -> None:
     outside.mkdir()
     (outside / "file").write_text("as it was")
     if methods.available().method is None:
-        with pytest.raises(LocalError, match="cannot be made"):
+        with pytest.raises(LocalError, match="cannot be created"):
             await sh(room(inside), "true", inside)
         return
     done = await sh(room(inside), f"echo x > here; echo x > {outside}/file; echo x > {outside}/new; true", inside)

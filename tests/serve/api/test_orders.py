@@ -180,7 +180,7 @@ async def test_an_answer_can_be_withdrawn_until_the_runner_has_it(
     await web.post(f"/orders/{order.id}/answer", {"decision": "allow", "number": 1})
     await client.wait(bus, order.id, 90)
     taken = await web.http.post(f"/api/v1/orders/{order.id}/withdraw", json={"number": 1})
-    assert taken.status_code == 409 and "taken by the runner" in taken.json()["detail"]
+    assert taken.status_code == 409 and "the runner already has" in taken.json()["detail"]
 
 
 async def test_a_repository_has_branches_and_what_its_file_says_once_it_is_trusted(web: Web, repository: Path) -> None:

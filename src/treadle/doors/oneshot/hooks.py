@@ -53,7 +53,7 @@ class HostHooks(EventHooks):
         for event, groups in hooks.items():
             if event not in EVENTS + NOT_CALLED:
                 raise Unsupported(
-                    f"hooks of the event {event!r} are not supported", hint=f"there are {', '.join(EVENTS)}"
+                    f"hooks of the event {event!r} are not supported", hint=f"the events are {', '.join(EVENTS)}"
                 )
             found[event] = [_registered(event, group) for group in groups or ()]
         self._hooks = found

@@ -98,7 +98,7 @@ class A2aClient:
         try:
             return read_event(result, self.address.version)
         except Malformed as error:
-            raise RemoteProtocolError(f"it answered what A2A {self.address.version} does not have: {error}") from error
+            raise RemoteProtocolError(f"its answer is not valid A2A {self.address.version}: {error}") from error
 
     def _event(self, data: bytes) -> A2aEvent:
         return self.event(_result(data))

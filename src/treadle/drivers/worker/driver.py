@@ -328,7 +328,7 @@ class WorkerSession(BaseSession):
         self.emit(event)
         most = self._spec.limits.max_iterations
         if limited and most is not None and turn.iterations > most:
-            raise MaxIterations(f"the worker went on after {most} iterations")
+            raise MaxIterations(f"the worker continued after {most} iterations")
 
     async def _call_off(self, turn: Turn, send: messages.Send, incoming: WorkerIncoming) -> None:
         """Cancel, and wait for the result; a worker that ignores the cancel is ended."""

@@ -301,7 +301,7 @@ def _why(program: str, doing: str, number: int, reason: str) -> LocalError:
         kind = NotFound if number in (errno.ENOENT, errno.ENOTDIR) else LocalError
         return kind(f"cannot start {program}: its working directory: {reason}")
     if doing == "look":
-        return LocalError(f"cannot start {program}: its view of the machine cannot be made: {reason}")
+        return LocalError(f"cannot start {program}: its sandbox cannot be created: {reason}")
     if number == errno.ENOENT:
         return NotFound(f"cannot start {program}: {reason}", hint="is it installed and on PATH?")
     return LocalError(f"cannot start {program}: {reason}")

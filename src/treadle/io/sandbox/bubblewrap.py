@@ -204,7 +204,7 @@ def _refuse_links(own: str, points: list[str]) -> None:
         names = path.split("/")
         for depth in range(1, len(names) + 1):
             if os.path.islink(place := os.path.join(own, *names[:depth])):
-                raise LocalError(f"the sandbox cannot be made: a command has put a link at {place}")
+                raise LocalError(f"the sandbox cannot be created: a command has put a link at {place}")
 
 
 def _is_file(source: str, target: str, view: parted.MachineView) -> bool:

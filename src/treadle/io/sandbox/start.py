@@ -231,7 +231,7 @@ async def _begin(
             view = wrapped.view.plan() if wrapped.view is not None else None
             started = await launch(wrapped.argv, env=env, fds=fds, aside=wrapped.aside, patient=patient, view=view)
         except OSError as error:  # such as a link that was removed while we looked at it
-            raise LocalError(f"the sandbox cannot be made: {error}") from error
+            raise LocalError(f"the sandbox cannot be created: {error}") from error
         finally:
             for fd in fds:
                 os.close(fd)
@@ -284,7 +284,7 @@ def _wrapped(
     if method == "bubblewrap":
         program = bubblewrap.find(*confinement.write)
         if program is None:
-            raise LocalError("the sandbox cannot be made: the program bwrap no longer exists")
+            raise LocalError("the sandbox cannot be created: the program bwrap no longer exists")
         filtered = seccomp.program() is not None
         passages = [(server.path, server.place) for server in beside]
         passages += [(grant.socket, _place(grant)) for grant in confinement.ports]
@@ -299,7 +299,7 @@ def _wrapped(
     if method == "landlock":
         wrapped = _Wrapped([*landlock.command(confinement), *argv], confinement)
         return wrapped, landlock.environment(env, confinement)
-    raise LocalError("the sandbox cannot be made: " + "; ".join(methods.available().problems))
+    raise LocalError("the sandbox cannot be created: " + "; ".join(methods.available().problems))
 
 
 def _place(grant: PortGrant) -> str:
@@ -376,7 +376,7 @@ def prove(wrapper: int, confinement: Confinement, mounts: bubblewrap.Mounts) -> 
             raise LocalError(f"the sandbox is incomplete: shared {', '.join(shared) or 'privileges'} with this process")
         check(first, mounts)
         return first
-    raise LocalError("the sandbox is incomplete: nothing runs in it")
+    raise LocalError("the sandbox did not start")
 
 
 def _children(pid: int) -> list[int]:
