@@ -331,7 +331,7 @@ async def test_questions_are_listed_by_deadline_answered_once_and_answers_withdr
     assert [(each.order, each.number) for each in await client.approvals(bus)] == [("soon", 1), ("late", 2)]
     with pytest.raises(NotFound, match="the order quiet has no open question") as refused:
         await client.answer(bus, "quiet", "allow")
-    assert refused.value.hint == "`treadle fleet approvals` lists the open questions"
+    assert refused.value.hint == "`treadle fleet approvals` lists them"
     with pytest.raises(ConfigError, match="'yes' is not an answer") as unclear:
         await client.answer(bus, "soon", "yes")
     assert unclear.value.hint == "allow or deny"
