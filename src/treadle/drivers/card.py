@@ -1,4 +1,8 @@
-"""How a driver describes itself, one card per agent, and how its program is started: its command and its variables."""
+"""How a driver describes itself, one card per agent; where agents keep their sessions; how their programs are started.
+
+`treadle agents`, `doctor`, the docs and the driver read a card. A folder of `drivers` registers by having `CARDS`
+in its `__init__.py`. A card is plain data; the driver that it names is imported when someone uses it.
+"""
 
 import glob
 import importlib
@@ -22,12 +26,6 @@ from treadle.settings.config import AgentSettings
 from treadle.wire.common.losses import dropped as dropped
 from treadle.wire.common.losses import emulated as emulated
 
-# How a driver describes itself: one card per agent, read by `treadle agents`, `doctor`, the docs and the driver; and
-# where agents keep their sessions.
-#
-# A folder of `drivers` registers by having `CARDS` in its `__init__.py`. A card is plain data; the driver that it
-# names is imported when someone uses it.
-
 Level: TypeAlias = Literal["native", "emulated", "unsupported"]
 """The agent does it itself, we do it for the agent, or it is refused."""
 
@@ -42,9 +40,9 @@ class WireVariables(msgspec.Struct, frozen=True, kw_only=True):
     usual: str = ""
     """The base URL without that variable; empty: it has none."""
     unless: tuple[str, ...] = ()
-    """Variables with which it uses another service, in another way."""
+    """Variables that make it use another service, such as a cloud's: a gateway cannot stand between."""
     instead: tuple[str, ...] = ()
-    """Variables of other credentials, which it does not use when it has a key."""
+    """Variables of other credentials, such as a token: ignored when there is a key."""
     form: Literal["", "codex", "opencode", "pi"] = ""
     """Whose settings say it, where its variables do not."""
 

@@ -1,4 +1,4 @@
-"""Agents that speak the Agent Client Protocol: any command, and five that are known by name."""
+"""Agents that speak the Agent Client Protocol: any command, and those that are known by name."""
 
 from functools import partial
 
