@@ -18,20 +18,7 @@ HARMLESS = frozenset(
     ("scrollback_bytes", "classifier", "kill_process_group", "log_level", "resize_policy", "linger")
     + ("detach_key", "prefix_key", "bar")
 )
-PLAIN: dict[str, type | tuple[type, ...]] = {
-    "scrollback_bytes": int,
-    "session_env_var": str,
-    "kill_process_group": bool,
-    "log_file": str,
-    "log_level": str,
-    "detach_key": int,
-    "prefix_key": int,
-    "bar": bool,
-    "resize_policy": str,
-    "linger": (int, float),
-    "term": str,
-    "notify": str,
-}
+PLAIN = ("session_env_var", "log_file", "term", "notify", *sorted(HARMLESS - {"classifier"}))
 
 
 def load(settings: TerminalSettings, named: str = "") -> list[str]:
@@ -46,10 +33,10 @@ def load(settings: TerminalSettings, named: str = "") -> list[str]:
         )
         ignored = [f"{path}: {name} is ignored unless you say --config {NAME}" for name in risky]
         body = {name: value for name, value in body.items() if name in HARMLESS}
-    for name, kind in PLAIN.items():
+    for name in PLAIN:
         if name in body:
-            value = body[name]
-            if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
+            value, kind = body[name], type(getattr(settings, name))
+            if type(value) is not kind and (kind, type(value)) != (float, int):
                 raise ConfigError(f"{path}: {name} is {value!r}, which has the wrong type")
             setattr(settings, name, os.path.expanduser(str(value)) if name == "log_file" else value)
     if settings.log_level not in ("trace", "debug", "info", "warn", "error", "off"):

@@ -68,18 +68,19 @@ def read(place: Place) -> dict[str, Any] | None:
         if not record or record["format"] != FORMAT or not is_locked(place.pid):
             return None
         found = table.look(record["supervisor"])
-        if found is None or found.state in "TtZX" or _changed(record["state_file"]) >= _changed(place.summary):
+        if found is None or found.state in "TtZX" or changed(record["state_file"]) >= changed(place.summary):
             return None
         now = time.time()
         row: dict[str, Any] = record["row"]
         row["state_ms"] = max(0, int((now - record["since"]) * 1000))
-        row["idle_ms"] = max(0, int((now - max(record["output"], _changed(place.out))) * 1000))
+        row["idle_ms"] = max(0, int((now - max(record["output"], changed(place.out))) * 1000))
         return row
     except (StorageError, ValueError, KeyError, TypeError):
         return None
 
 
-def _changed(path: str) -> float:
+def changed(path: str) -> float:
+    """When a file was last written; 0 for one that is not there."""
     try:
         return os.stat(path).st_mtime
     except OSError:

@@ -30,9 +30,9 @@ def row(place: Place) -> dict[str, Any]:
         return found
     try:
         with Client(place.sock, timeout=2) as client:
-            status = client.status()
-            if status.alive:
-                return _living(place, client, status)
+            detail = detail_of(place, client)
+            if detail["alive"]:
+                return _living(place, detail)
     except PeerStalled:
         return _silent(place, "its supervisor does not answer")
     except TreadleError:
@@ -55,22 +55,34 @@ def _silent(place: Place, why: str) -> dict[str, Any]:
     return {"id": place.id, "alive": True, "pid": pid, "state": "unknown", "idle_ms": None, "reason": why}
 
 
-def _living(place: Place, client: Any, status: Any) -> dict[str, Any]:
+def detail_of(place: Place, client: Client) -> dict[str, Any]:
+    """Everything that is known; from a supervisor with only the basic protocol, what STATUS says."""
     try:
-        detail = client.detail()
+        return client.detail()
     except PeerStalled:
         if place.is_ours:  # it is only slow, and what STATUS says may be over
             raise
-        detail = {"state": {"name": status.state_name, "since_ms": status.state_ms}}
+    status = client.status()
+    return {
+        "id": place.id,
+        "supervisor": place.pids()[0] or None,
+        "pid": status.pid,
+        "alive": bool(status.alive),
+        "idle_ms": status.idle_ms,
+        "state": {"name": status.state_name, "wire": status.state_name, "since_ms": status.state_ms},
+    }
+
+
+def _living(place: Place, detail: dict[str, Any]) -> dict[str, Any]:
     state = detail["state"]
     return {
         "id": place.id,
         "alive": True,
-        "pid": status.pid,
+        "pid": detail["pid"],
         "state": state["name"],
         "state_ms": state["since_ms"],
         "began": state.get("began", now_ms() - state["since_ms"]),
-        "idle_ms": status.idle_ms,
+        "idle_ms": detail["idle_ms"],
         **{key: state.get(key) for key in ("agent", "message", "dialog", "hint")},
         **{key: detail.get(key) for key in ("command", "workdir", "started", "last_line", "prompts")},
     }

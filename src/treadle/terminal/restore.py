@@ -7,12 +7,10 @@ killer.
 
 from __future__ import annotations
 
-import os
-
 from treadle.errors import ConfigError, StorageError, Unsupported
 from treadle.io.files import is_locked
 from treadle.light import Any
-from treadle.terminal.history import START
+from treadle.terminal.history import START, changed
 from treadle.terminal.places import Place, ids
 from treadle.terminal.settings import TerminalSettings
 
@@ -30,7 +28,7 @@ class LostTerminal:
         vars(self.settings).update(record["settings"])
         self.settings.id, self.settings.directory = place.id, place.directory
         self.variables = [str(name) for name in record["env"]]
-        self.seen = max(_changed(place.start), _changed(place.out))
+        self.seen = max(changed(place.start), changed(place.out))
 
     def prepared(self, how: str, env: dict[str, str]) -> tuple[TerminalSettings, str]:
         """The settings to start it with, and what the person should know. Raises when it cannot be done as asked."""
@@ -108,10 +106,3 @@ def _unclear(word: str) -> Unsupported:
         f"{word!r} on its command line may be a prompt, which would be sent again",
         hint="--fresh starts the same command again; or start it yourself with `treadle run`",
     )
-
-
-def _changed(path: str) -> float:
-    try:
-        return os.stat(path).st_mtime
-    except OSError:
-        return 0.0

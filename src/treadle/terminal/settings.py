@@ -81,23 +81,6 @@ class TerminalSettings:
         return self
 
 
-class AttachOptions:
-    """How a person is attached."""
-
-    def __init__(
-        self,
-        *,
-        read_only: bool = False,
-        detach_key: int = 0x1C,
-        prefix_key: int = 0x1D,
-        bar: bool = False,
-    ) -> None:
-        self.read_only = read_only
-        self.detach_key = detach_key
-        self.prefix_key = prefix_key
-        self.bar = bar
-
-
 def child_environment(settings: TerminalSettings, ours: Mapping[str, str]) -> dict[str, str]:
     """Our own environment, without what describes the terminal we are in, and with what describes the new one."""
     env = {name: value for name, value in ours.items() if name not in FOREIGN}

@@ -203,42 +203,32 @@ class KnownAgent:
 # Each classifier gets `output(size, now)` for every read and answers `state(now)`; times are milliseconds of a
 # monotonic clock. All begin Idle. Whether the program has ended is not their concern.
 
-if TYPE_CHECKING:
-    from typing import Protocol
 
-    class Classifier(Protocol):
-        since: int
-        """When the current state began."""
-
-        def output(self, size: int, now: int) -> None: ...
-        def state(self, now: int) -> int: ...
-        def next_change(self, now: int) -> int | None:
-            """When the state may change without further output."""
-
-
-class Nothing:
+class Classifier:
     """`none`: always Idle."""
 
     def __init__(self, now: int) -> None:
         self.since = now
+        """When the current state began."""
+        self._current = IDLE
 
     def output(self, size: int, now: int) -> None:
-        pass
+        """A read of this size."""
 
     def state(self, now: int) -> int:
-        return IDLE
+        return self._current
 
     def next_change(self, now: int) -> int | None:
+        """When the state may change without further output."""
         return None
 
 
-class Simple:
+class Simple(Classifier):
     """`simple`: Active until there has been no output for the threshold."""
 
     def __init__(self, now: int, threshold: int = 3000) -> None:
-        self.since = now
+        super().__init__(now)
         self.threshold = threshold
-        self._current = IDLE
         self._last = -1
 
     def output(self, size: int, now: int) -> None:
@@ -263,14 +253,13 @@ WINDOW = 20
 FULL_READ = 4096
 
 
-class Claude:
+class Claude(Classifier):
     """`claude`: the rhythm of Claude Code's screen: a spinner is small and regular, text uneven, tools come in bulk."""
 
     def __init__(self, now: int, threshold: int = 3000, debounce: int = 200) -> None:
-        self.since = now
+        super().__init__(now)
         self.threshold = threshold
         self.debounce = debounce
-        self._current = IDLE
         self._pending: tuple[int, int] | None = None  # a candidate state and when it was first seen
         self._events: list[tuple[int, int]] = []  # (time, size)
 
@@ -333,7 +322,7 @@ def _rhythm(events: list[tuple[int, int]]) -> int:
 def classifier(name: str, now: int, threshold: int = 3000, debounce: int = 200) -> Classifier:
     if name == "claude":
         return Claude(now, threshold, debounce)
-    return Simple(now, threshold) if name == "simple" else Nothing(now)
+    return Simple(now, threshold) if name == "simple" else Classifier(now)
 
 
 # The state as the basic protocol has it: one byte, which a classifier's own states limit.

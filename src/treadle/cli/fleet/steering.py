@@ -416,7 +416,7 @@ def attach(name: str, read_only: bool) -> None:
 def attach_order(name: str, what: Literal["agent", "shell"], *, read_only: bool) -> int:
     """Show an order's terminal (`agent`) or a shell in its worktree (`shell`) here, until the person leaves it."""
     from treadle.terminal.places import Place
-    from treadle.terminal.settings import AttachOptions
+    from treadle.terminal.settings import TerminalSettings
     from treadle.terminal.viewers.attach import attach as show
 
     if not os.isatty(0):
@@ -427,7 +427,9 @@ def attach_order(name: str, what: Literal["agent", "shell"], *, read_only: bool)
         carrier.start()
         try:
             carrier.ready()
-            return show(place, AttachOptions(read_only=read_only, prefix_key=0)) or 0
+            settings = TerminalSettings()
+            settings.prefix_key = 0
+            return show(place, settings, read_only) or 0
         finally:
             carrier.end()
 

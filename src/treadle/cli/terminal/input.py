@@ -187,12 +187,9 @@ def _verdict(one: Watched, states: tuple[str, ...], anyway: bool) -> int | None:
 
 def instead_of_idle(name: str, state: dict[str, Any]) -> int | None:
     """The exit code for a terminal that will not become idle by itself."""
-    if state["name"] in ("permission", "question"):
+    if state["name"] in ("permission", "question", "error"):
         sys.stdout.write(f"{state['name']}: {state.get('message') or ''}\n")
-        return NEEDS_A_PERSON
-    if state["name"] == "error":
-        sys.stdout.write(f"error: {state.get('message') or ''}\n")
-        return TURN_FAILED
+        return TURN_FAILED if state["name"] == "error" else NEEDS_A_PERSON
     if state["name"] == "unknown" and state.get("hint") == "idle":
         warn(f"treadle: it cannot be told whether {name} is idle: it is silent, and not a program that is known")
         warn(f"  look with `treadle peek {name}`; --anyway takes silence for idle; `treadle explain {name}` says why")

@@ -21,25 +21,9 @@ if TYPE_CHECKING:
 
 # `treadle run`.
 
-TEXT = {
-    "--id": "id",
-    "--workdir": "workdir",
-    "--classifier": "classifier",
-    "--session-env-var": "session_env_var",
-    "--log-file": "log_file",
-    "--log-level": "log_level",
-    "--notify": "notify",
-    "--resize": "resize_policy",
-    "--term": "term",
-}
-NUMBERS = {
-    "--cols": "cols",
-    "--rows": "rows",
-    "--scrollback-bytes": "scrollback_bytes",
-    "--idle-threshold-ms": "idle_threshold_ms",
-    "--debounce-ms": "debounce_ms",
-}
-OPTIONS = " ".join([*TEXT, *NUMBERS, "--linger --kill-process-group", WHERE])
+TEXT = "--id --workdir --classifier --session-env-var --log-file --log-level --notify --resize --term"
+NUMBERS = "--cols --rows --scrollback-bytes --idle-threshold-ms --debounce-ms"
+OPTIONS = f"{TEXT} {NUMBERS} --linger --kill-process-group {WHERE}"
 
 
 def attaches(arguments: list[str]) -> bool:
@@ -144,14 +128,12 @@ def _settings(given: Arguments) -> TerminalSettings:
         warn(f"treadle: {line}")
     if "--classifier" in given.values:  # the thresholds in the file are meant for the classifier in the file
         settings.idle_threshold_ms, settings.debounce_ms = 3000, 200
-    for option, name in TEXT.items():
-        if option in given.values:
-            setattr(settings, name, given.values[option])
-    for option, name in NUMBERS.items():
-        if option in given.values:
-            if not given.values[option].isdigit():
-                raise UsageError(f"{option} must be a whole number, not {given.values[option]!r}")
-            setattr(settings, name, int(given.values[option]))
+    for option in given.values.keys() & {*TEXT.split(), *NUMBERS.split()}:
+        name, value = option.removeprefix("--").replace("-", "_"), given.values[option]
+        if option in NUMBERS.split() and not value.isdigit():
+            raise UsageError(f"{option} must be a whole number, not {value!r}")
+        name = "resize_policy" if name == "resize" else name
+        setattr(settings, name, int(value) if option in NUMBERS.split() else value)
     if "--own-pids" in given.flags:
         from treadle.terminal.launch import wrapper
 
@@ -272,11 +254,10 @@ def _configured(given: Arguments) -> TerminalSettings:
 
 def _join(where: Place, settings: TerminalSettings, bar: bool, read_only: bool = False) -> int:
     """Attach to it, and show the wall if the person wants to see more."""
-    from treadle.terminal.settings import AttachOptions
     from treadle.terminal.viewers.attach import attach
 
-    keys = {"detach_key": settings.detach_key, "prefix_key": settings.prefix_key}
-    code = attach(where, AttachOptions(read_only=read_only, bar=bar or settings.bar, **keys))
+    settings.bar = settings.bar or bar
+    code = attach(where, settings, read_only)
     if code is None:
         settings.directory = where.directory
         return _wall(settings, where.id)
@@ -330,15 +311,13 @@ def _wall(settings: TerminalSettings, chosen: str) -> int:
         raise ConfigError("the wall needs a terminal", hint="`treadle ls --watch` lists them without one")
     from treadle.io.process.loop import run_async
     from treadle.terminal.places import find
-    from treadle.terminal.settings import AttachOptions
     from treadle.terminal.viewers.attach import attach, raw_terminal
     from treadle.terminal.viewers.screen import Screen
     from treadle.terminal.viewers.wall import NEW
 
     with Screen(2, 2):
         pass  # says what is missing while the person can read it
-    options = AttachOptions(detach_key=settings.detach_key, prefix_key=settings.prefix_key, bar=True)
-    words = ""
+    settings.bar, words = True, ""
     while True:
         with raw_terminal() as signals:
             what, chosen = run_async(_show(settings, signals, chosen, words))
@@ -349,7 +328,7 @@ def _wall(settings: TerminalSettings, chosen: str) -> int:
             if what == NEW:
                 chosen = _started(settings.directory, chosen)
             else:
-                attach(find(settings.directory, chosen), options)
+                attach(find(settings.directory, chosen), settings)
         except NotFound:
             pass  # it has ended meanwhile
         except TreadleError as error:

@@ -13,14 +13,13 @@ from treadle.io.files import opened
 from treadle.io.paths import at_home
 from treadle.light import TYPE_CHECKING, Any
 from treadle.terminal import detectors
+from treadle.terminal.listing import detail_of, rows
 from treadle.terminal.listing import row as row_of
-from treadle.terminal.listing import rows
 from treadle.terminal.places import stale
 from treadle.terminal.states import UNKNOWN
 from treadle.wire.terminal import frames as wire
 
 if TYPE_CHECKING:
-    from treadle.terminal.client import Client
     from treadle.terminal.places import Place
 
 
@@ -162,22 +161,22 @@ def status_command(given: Arguments) -> int:
     as_json = "--json" in given.flags
     try:
         with connect(where) as client:
-            if as_json:
-                show(_detail(client, where))
-                return 0
-            status = client.status()
-            detail = _detail(client, where)
+            client.timeout = where.patience
+            detail = detail_of(where, client)
     except NotFound:
         return _ended(where.exit, where.id, as_json)
     except PeerStalled as error:
         return _silent(where, as_json, error.message)
+    if as_json:
+        show(detail)
+        return 0
     found = detail["state"]
     hint = f", {found['hint']} by its rhythm" if found.get("hint") else ""
     sys.stdout.write(
         f"session: {where.id}\n"
-        f"pid:     {status.pid}\n"
-        f"idle_ms: {status.idle_ms}\n"
-        f"alive:   {'true' if status.alive else 'false'}\n"
+        f"pid:     {detail['pid']}\n"
+        f"idle_ms: {detail['idle_ms']}\n"
+        f"alive:   {'true' if detail['alive'] else 'false'}\n"
         f"state:   {found['name']} ({found['since_ms']}ms{hint})\n"
     )
     found["but"], found["asks"] = found.get("why", {}).get("against"), found.get("message")
@@ -190,25 +189,6 @@ def status_command(given: Arguments) -> int:
             f"{prompt['stage']}{why}: {prompt['number']}  {(prompt['text'].splitlines() or [''])[0][:80]}\n"
         )
     return 0
-
-
-def _detail(client: Client, where: Place) -> dict[str, Any]:
-    """Everything that is known; from a supervisor with only the basic protocol, what STATUS says."""
-    client.timeout = where.patience
-    try:
-        return client.detail()
-    except PeerStalled:
-        if where.is_ours:  # it is only slow, and what STATUS says may be over
-            raise
-    status = client.status()
-    return {
-        "id": where.id,
-        "supervisor": where.pids()[0] or None,
-        "pid": status.pid,
-        "alive": bool(status.alive),
-        "idle_ms": status.idle_ms,
-        "state": {"name": status.state_name, "wire": status.state_name, "since_ms": status.state_ms},
-    }
 
 
 def _silent(where: Place, as_json: bool, why: str) -> int:

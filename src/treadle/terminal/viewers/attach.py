@@ -18,7 +18,7 @@ from treadle.terminal.client import Client
 from treadle.terminal.history import exit_record
 from treadle.terminal.places import Place
 from treadle.terminal.sequences import Modes, QueryFilter, Whole
-from treadle.terminal.settings import STATE_FILE_VARIABLE, AttachOptions
+from treadle.terminal.settings import STATE_FILE_VARIABLE, TerminalSettings
 from treadle.terminal.viewers.panel import Bar, key_forms, key_name
 from treadle.wire.terminal import frames as wire
 
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
 SIGNALS = (signal.SIGWINCH, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGTSTP, signal.SIGCONT)
 
 
-def attach(place: Place, options: AttachOptions) -> int | None:
+def attach(place: Place, settings: TerminalSettings, read_only: bool = False) -> int | None:
     """Show the session here and type into it until it ends or the person detaches. Returns the exit code; None if the
     person wants to see more than this terminal."""
     if not os.isatty(0):
         hint = f"`treadle tail -f {place.id}` shows it without one"
         raise ConfigError("attach needs a terminal on standard input", hint=hint)
     _refuse_itself(place.state, place.id)
-    visit = Visit(place, options, signal_pipes.pipe(SIGNALS))
+    visit = Visit(place, settings, read_only, signal_pipes.pipe(SIGNALS))
     before = termios.tcgetattr(0)
     end: End | None = None
     while end is None:
@@ -61,9 +61,10 @@ def attach(place: Place, options: AttachOptions) -> int | None:
 class Visit:
     """From `attach` until the person is back in the shell. The terminal is joined anew after the shell had it."""
 
-    def __init__(self, place: Place, options: AttachOptions, signals: int) -> None:
+    def __init__(self, place: Place, settings: TerminalSettings, read_only: bool, signals: int) -> None:
         self.place = place
-        self.options = options
+        self.settings = settings
+        self.read_only = read_only
         self.signals = signals
         self.interrupted = 0  # the signal, if the shell wants or had the terminal; afterwards all is redrawn
         self.more = False
@@ -75,7 +76,7 @@ class Visit:
         except NotFound:
             return exit_record(self.place.exit)["code"], None
         with client:
-            joined = Joined(client, self.signals, self.place.id, self.options)
+            joined = Joined(client, self.signals, self.place.id, self.settings, self.read_only)
             try:
                 end = joined.run()
             finally:
@@ -117,13 +118,15 @@ def _raw(before: list[Any]) -> None:
 class Joined:
     """One attachment, from the moment the terminal becomes raw until it is restored."""
 
-    def __init__(self, client: Client, signals: int, name: str, options: AttachOptions) -> None:
+    def __init__(
+        self, client: Client, signals: int, name: str, settings: TerminalSettings, read_only: bool = False
+    ) -> None:
         self.client = client
         self.name = name
-        self.read_only = options.read_only
-        self.detach = key_forms(options.detach_key)
-        self.prefix = key_forms(options.prefix_key)
-        self.bar = Bar(name, key_name(options.prefix_key) if options.prefix_key else "") if options.bar else None
+        self.read_only = read_only
+        self.detach = key_forms(settings.detach_key)
+        self.prefix = key_forms(settings.prefix_key)
+        self.bar = Bar(name, key_name(settings.prefix_key) if settings.prefix_key else "") if settings.bar else None
         self.interrupted = 0
         self.more = False  # the person pressed the key for the wall
         self.leads = False

@@ -97,15 +97,9 @@ class Bar:
 # What `attach` and `wall` draw themselves, on the terminal's second screen, and the keys that are typed there.
 
 KEY = re.compile(r"\x1b\[<?[0-9;:?]*[A-Za-z~]|\x1bO.|[\s\S]")
-NAMES = {
-    "\x1b[A": "up",
-    "\x1b[B": "down",
-    "\x1b[C": "right",
-    "\x1b[D": "left",
-    "\x1bOA": "up",
-    "\x1bOB": "down",
-    "\x1bOC": "right",
-    "\x1bOD": "left",
+ARROWS = {"A": "up", "B": "down", "C": "right", "D": "left"}
+NAMES = {f"\x1b{begin}{letter}": name for begin in "[O" for letter, name in ARROWS.items()}
+NAMES |= {
     "\x1b[5~": "page up",
     "\x1b[6~": "page down",
     "\x1b[H": "home",
@@ -219,21 +213,14 @@ class Panel:
     def key(self) -> str:
         """The next key: its character, or its name."""
         while not self.keys and not self.gone:
-            for fd, _ in self._poll():
-                if fd == self.signals:
-                    numbers = os.read(fd, 64)
-                    self.gone = bool({signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT} & set(numbers))
-                    return GONE if self.gone else RESIZED
-                data = _read()
-                self.keys += keys_in(data) if data else [GONE]
+            if self.signals in select.select([0, self.signals], [], [])[0]:
+                numbers = os.read(self.signals, 64)
+                self.gone = bool({signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT} & set(numbers))
+                return GONE if self.gone else RESIZED
+            data = _read()
+            self.keys += keys_in(data) if data else [GONE]
         self.gone = self.gone or self.keys[0] == GONE
         return GONE if self.gone else self.keys.pop(0)
-
-    def _poll(self) -> list[tuple[int, int]]:
-        poller = select.poll()
-        for fd in (0, self.signals):
-            poller.register(fd, select.POLLIN)
-        return poller.poll()
 
     def ask(self, question: str, text: str = "") -> str | None:
         """A line that the person types at the bottom; None if they leave it."""
