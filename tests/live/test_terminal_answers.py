@@ -80,7 +80,8 @@ def asks(agent: RealAgent, *commands: str) -> tuple[str, str]:
 
 
 def race(agent: RealAgent, number: int) -> None:
-    agent.run("send", agent.name, f"do both {number}.", "--enter", "--timeout", "60")
+    send = ("send", agent.name, f"do both {number}.", "--replace", "--timeout", "60")
+    until(lambda: taken(agent.run(*send), agent.kind), "the prompt to be taken", 120)
     commands = {f"first-{number}.txt", f"second-{number}.txt"}
     typed = 0
     while not typed:  # none is, if the dialog is drawn anew between reading and answering
@@ -90,9 +91,21 @@ def race(agent: RealAgent, number: int) -> None:
     after, unread = asks(agent, *commands - {read})
     assert not (agent.work / unread).exists()
     with connected(agent.place) as client:
-        assert client.type_in(b"\x1b", wire.ANSWERS, after)["typed"]
+        while not (told := client.type_in(b"\x1b", wire.ANSWERS, after))["typed"]:
+            assert told["why"] in ("settling", "changed"), told
+            print(f"{agent.kind}: {told['why']}: {told['state']['dialog']} is not {after}")
+            after, _ = asks(agent, unread)
     until(lambda: state(agent)["name"] == "idle", "the turn to end", 60)
     assert not (agent.work / unread).exists()
+
+
+def taken(found: tuple[int, str], kind: str) -> bool:
+    """One that is refused, with the reason, is sent again."""
+    code, said = found
+    if code:
+        assert code in (3, 4) and said, found
+        print(f"{kind}: {said}")
+    return not code
 
 
 def answers(agent: RealAgent, to: str) -> int:

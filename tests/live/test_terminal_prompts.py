@@ -60,7 +60,8 @@ class Sized(RealAgent):
                     print(f"{self.kind} {self.SIZE[0]}: {text[:30]!r}\n{client.explain()['screen']}", flush=True)
             if what == "refused":
                 print(f"{self.kind} {self.SIZE[0]}: {text[:30]!r} {said.strip().splitlines()[0][:150]}", flush=True)
-                self.run("send", self.name, r"\e", "--escapes", "--anyway")
+                if "nothing was typed" not in said:  # else Esc may become one key with what is typed next
+                    self.run("send", self.name, r"\e", "--escapes", "--anyway")
         if (self.work / "run-as-shell.txt").exists():
             found["WRONG run as shell"] = 1
         return found

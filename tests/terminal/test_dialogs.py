@@ -1,6 +1,8 @@
 """An answer reaches the dialog that its sender has read, or nothing: whoever else answers, and whenever."""
 
 import json
+import os
+import signal
 from collections.abc import Callable
 from pathlib import Path
 
@@ -63,6 +65,20 @@ def test_two_dialogs_that_look_alike_are_two(asking: Callable[..., tuple[Place, 
     assert code == 3 and "asks something else now" in said
     assert send(place, "--answer", "\\e[B", "--to", second)[0] == 0, "a key that moves the mark"
     until(lambda: log.read_text().startswith("0 y\n1 "))
+
+
+@pytest.mark.slow
+def test_no_second_key_is_typed_while_nothing_has_come_of_the_first(asking: Callable[..., tuple[Place, Path]]) -> None:
+    place, log = asking(2)
+    os.kill(place.pids()[1], signal.SIGSTOP)
+    with connected(place) as client:
+        to = client.detail()["state"]["dialog"]
+        assert client.type_in(b"y", wire.ANSWERS, to)["typed"]
+        until(lambda: not client.detail()["state"]["settling"])
+        assert client.type_in(b"y", wire.ANSWERS, to)["why"] == "answered"
+        os.kill(place.pids()[1], signal.SIGCONT)
+        until(lambda: dialog(place) not in ("", to))
+        assert log.read_text() == "0 y\n"
 
 
 def test_a_dialog_must_be_named_when_somebody_else_is_connected(asking: Callable[..., tuple[Place, Path]]) -> None:

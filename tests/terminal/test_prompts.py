@@ -284,6 +284,13 @@ def test_enter_is_pressed_when_the_text_is_seen_and_still_and_each_stage_is_told
     assert terminal.logged() == [("info", "over", "")]
 
 
+def test_enter_is_not_pressed_where_the_text_became_a_mode_of_the_box(made: Make) -> None:
+    terminal = made().idle()
+    terminal.add(b"# tidy up")
+    terminal.shows(box().replace("❯ ", "# tidy up"), 2200)
+    assert terminal.step(2200 + SETTLED_AGENT) == [("unseen", "mode")] and terminal.keys() == b"# tidy up"
+
+
 def test_what_cannot_be_typed_is_refused_with_the_state_or_waits_for_it(made: Make) -> None:
     terminal = made().idle()
     terminal.shows(WORKING, 3000)

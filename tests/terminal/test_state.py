@@ -462,6 +462,19 @@ def test_a_turn_that_is_seen_to_run_is_counted_once_and_the_dialog_in_it_belongs
     assert watch.detail(12_000)["turns"] == 2, "the screen alone does not tell it from another"
 
 
+def test_the_echo_of_an_answer_is_no_other_dialog() -> None:
+    watch = idle_agent()
+    say(watch, f"\x1b[2J\x1b[H{RULE}\r\nDo you want to proceed?\r\n❯ 1. Yes\r\n\r\nEsc to cancel · Tab to amend", 3000)
+    asked = watch.detail(4000)["dialog"]
+    watch.dialogs.typed(b"1", watch.view.total, -1)
+    watch.dialogs.keys_read = lambda: False
+    say(watch, "1", 5000)
+    assert watch.detail(6000)["dialog"] == asked
+    watch.dialogs.keys_read = lambda: True
+    say(watch, ".", 7000)
+    assert watch.detail(8000)["dialog"] not in (asked, None)
+
+
 def test_a_person_who_types_has_taken_over_what_we_submitted() -> None:
     watch = idle_agent()
     watch.entered(b"tidy up", 3000, 20_000)
