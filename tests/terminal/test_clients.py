@@ -109,7 +109,7 @@ def test_one_who_only_watches_can_do_nothing(stage: Stage) -> None:
         client.hello(wire.READ_ONLY)
         client.input(b"forbidden\n")
         client.resize(11, 11)
-        client.kill()
+        client.send(wire.Kill())
         client.send(wire.Stop(0))
         assert client.status().alive == 1
         assert size_of(client) == (220, 50)
