@@ -48,6 +48,8 @@ class Access(msgspec.Struct, frozen=True, kw_only=True):
     command: str | None = None
     url: str | None = None
     args: Any = None
+    directory: str = ""
+    """Where a command starts, if not in the working directory; `command` then begins with a `cd` to it."""
     outside: str = ""
     """Why a command should run outside the sandbox; empty when it need not."""
     confined: bool = False
@@ -186,6 +188,7 @@ class Use(msgspec.Struct, frozen=True, kw_only=True):
     kind: ToolKind
     paths: tuple[str, ...] = ()
     command: str | None = None
+    directory: str = ""
     call: CallId = ""
     exit_code: int | None = None
     agent: TaskId = ""

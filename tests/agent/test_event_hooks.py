@@ -5,6 +5,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from tests.agent.hooked import ENV, LS, judging, verdict
@@ -20,8 +21,9 @@ async def test_they_are_asked_beside_those_of_a_host_for_the_tools_that_they_nam
     read = parse({"hooks": {"PreToolUse": groups, "Stop": []}}, "x", "/")
     hooks = EventHooks(str(tmp_path), read.hooks, env={"PATH": "/usr/bin:/bin"})
     judge = hooks.program().pre_tool
-    assert judge is not None and await judge(LS) == "no"
-    assert '"tool_input":{"command":"ls"}' in (tmp_path / "told.json").read_text()
+    assert judge is not None and await judge(msgspec.structs.replace(LS, directory="/sub")) == "no"
+    told = (tmp_path / "told.json").read_text()
+    assert '"tool_input":{"command":"ls"}' in told and '"cwd":"/sub"' in told
     assert not (tmp_path / "edited").exists()
 
 

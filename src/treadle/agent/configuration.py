@@ -153,8 +153,14 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def confinement(self) -> Confinement:
-        passed = reduced(self.child_env, (*self.settings.env, *given(self.spec.env), *self.settings.variables))
+        passed = self.lasting(self.child_env, True)
         return msgspec.structs.replace(settled(self.spec.confinement, self.settings), variables=tuple(passed))
+
+    def lasting(self, variables: dict[str, str], confined: bool) -> dict[str, str]:
+        """Those that pass into a sandbox, else those that do not look like a secret."""
+        if not confined:
+            return inherited(variables, self.settings.env)[0]
+        return reduced(variables, (*self.settings.env, *given(self.spec.env), *self.settings.variables))
 
     @property
     def entrypoint(self) -> str:

@@ -489,6 +489,7 @@ class EventHooks:
         tool = str(payload["tool_name"])
         use = payload.pop("use", None)
         given = {**payload, "tool_name": USED.get(tool, tool), "tool_input": to_theirs(tool, payload.get("tool_input"))}
+        given |= {"cwd": use.directory} if use is not None and use.directory else {}
         from treadle.wire.oneshot.arguments import suggested_rules
 
         given["permission_suggestions"] = suggested_rules(tuple(given.pop("always", ())), str(given.pop("kind", "")))
@@ -580,6 +581,7 @@ def _input(use: Use) -> dict[str, Any]:
         "tool_input": to_theirs(use.tool, use.args),
         "tool_use_id": use.call,
     }
+    payload |= {"cwd": use.directory} if use.directory else {}
     return {**payload, "agent_id": use.agent, "agent_type": use.agent_type} if use.agent else payload
 
 
@@ -785,6 +787,7 @@ def use_of(name: str, args: Any, access: Access, call: str = "", agent: tuple[st
         kind=access.kind,
         paths=access.paths,
         command=access.command,
+        directory=access.directory,
         call=call,
         agent=agent[0],
         agent_type=agent[1],

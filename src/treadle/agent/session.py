@@ -33,7 +33,7 @@ from treadle.agent.messages import (
 from treadle.agent.permissions import Permissions
 from treadle.agent.tasks import AgentType, Groups, Tasks, child_spec, kinds
 from treadle.agent.toolbox import Registry, ServersChanged, Toolbox
-from treadle.agent.tools.base import ALLOW_PRIVATE, DEFERRED, FOUND, AnyTool, ToolContext, writing_freely
+from treadle.agent.tools.base import ALLOW_PRIVATE, DEFERRED, FOUND, SHELL, AnyTool, ToolContext, writing_freely
 from treadle.agent.tools.files import Resolved
 from treadle.agent.tools.images import show, show_document
 from treadle.agent.transcript import (
@@ -587,7 +587,9 @@ class NativeSession(BaseSession):
             timeout=self.configuration.command_seconds,
             grace=self.configuration.grace,
             state=self._memory,
-            resolve=Resolved(cwd),
+            resolve=Resolved(cwd, self._memory.get(SHELL)),
+            inside=tuple(self.permissions.guard.inside),
+            lasting=self.configuration.lasting,
             hidden=self.permissions.guard.hides,
             confinement=partial(self.confining.announced, self.emit),
             leave=self.confining.leave,

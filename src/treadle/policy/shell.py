@@ -466,7 +466,7 @@ class Part(NamedTuple):
     @property
     def plain(self) -> bool:
         """Whether its changes to the environment cannot change what it does."""
-        return all(_HARMLESS.fullmatch(assignment.partition("=")[0]) for assignment in self.assignments)
+        return all(changes_nothing(assignment.partition("=")[0]) for assignment in self.assignments)
 
     @property
     def name(self) -> str:
@@ -531,6 +531,11 @@ _HARMLESS = re.compile(
     r"(LANG|LC_\w+|TZ|TERM|NO_COLOR|FORCE_COLOR|CI|DEBUG|NODE_ENV|COLUMNS|RUST_(LOG|BACKTRACE)"
     r"|PYTHON(UNBUFFERED|DONTWRITEBYTECODE|HASHSEED))"
 )
+
+
+def changes_nothing(variable: str) -> bool:
+    """Whether what a program does cannot depend on it."""
+    return _HARMLESS.fullmatch(variable) is not None
 
 
 _QUOTED = re.compile(r""" "[^"&;|()\n$`\\]*" | '[^'&;|()\n]*' """, re.X)

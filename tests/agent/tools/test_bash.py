@@ -26,10 +26,9 @@ def pids(workspace: Workspace, name: str = "pids") -> list[int]:
     return [int(line) for line in (workspace.root / name).read_text().split()]
 
 
-async def test_every_call_starts_in_the_working_directory_with_its_own_environment_and_no_input(
+async def test_a_command_starts_in_the_working_directory_with_its_own_environment_and_no_input(
     workspace: Workspace,
 ) -> None:
-    await workspace.run("bash", command="cd /; export X=1")
     assert await workspace.run("bash", command="pwd; echo $X-$HOME; cat; tty") == (
         f"{workspace.root}\n-{workspace.context.env['HOME']}\nnot a tty\n[exit code 1]"
     )

@@ -26,6 +26,8 @@ ALLOW_PRIVATE = "web_fetch_allow_private"
 
 DEFERRED, FOUND = "tools_deferred", "tools_found"
 """Keys of the session's state for the tools that can be searched for, and for the names of those that were found."""
+SHELL = "shell"
+"""Its key for what one command leaves for the next (`bash.ShellState`)."""
 
 
 @contextmanager
@@ -78,6 +80,10 @@ class ToolContext(msgspec.Struct, frozen=True, kw_only=True):
     state: dict[str, Any] = {}
     """Kept for the whole session, for tools that remember (todo, which files were read)."""
     resolve: Resolve = Path
+    inside: tuple[str, ...] = ()
+    """The directories of the workspace; empty: `cwd`."""
+    lasting: Callable[[dict[str, str], bool], dict[str, str]] = lambda variables, confined: variables
+    """Those that a command may set for the next one."""
     hidden: Callable[[str], bool] = lambda path: False
     """Whether rules forbid reading this path: a tool that looks at many files must leave it out."""
     confinement: Callable[[], Confinement | None] = lambda: None

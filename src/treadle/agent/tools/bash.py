@@ -11,16 +11,19 @@ import codecs
 import os
 import re
 import signal
+from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 from msgspec import Meta
 
 from treadle.agent.toolbox import Output
-from treadle.agent.tools.base import HostQuestions, Resolve, Tool, ToolContext
+from treadle.agent.tools.base import SHELL, HostQuestions, Resolve, Tool, ToolContext
 from treadle.errors import LocalError, ToolError
 from treadle.events import CommandRun, ToolKind, ToolOutput, Warned
+from treadle.io.files import create_new, read_at_most
 from treadle.policy.network import offline, refusal
+from treadle.policy.rules import is_under
 from treadle.session import Access, Confinement
 
 if TYPE_CHECKING:
@@ -91,15 +94,18 @@ class BashArgs(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 class Bash:
     name = "bash"
     description = (
-        "Run a shell command and return its output (stdout and stderr together) and exit code. Every call starts in "
-        "the working directory with a fresh shell: cd and variables do not last. There is no input. When the shell "
-        "exits, processes that it left running are stopped; to keep one running use background."
+        "Run a shell command and return its output (stdout and stderr together) and exit code. Each call starts in "
+        "the directory where the last one ended, with what that exported; outside of the workspace this does not last, "
+        "and other tools stay in the working directory. There is no input. When the shell exits, processes that it "
+        "left running are stopped; to keep one running use background."
     )
     kind: ToolKind = "execute"
     Args = BashArgs
 
     def access(self, args: BashArgs, resolve: Resolve) -> Access:
-        return Access(tool=self.name, kind=self.kind, command=args.command, args=args, outside=args.outside.strip())
+        outside, state = args.outside.strip(), shell_state(resolve)
+        command, there = state.judged(args.command, resolve, outside=bool(outside)), state.directory
+        return Access(tool=self.name, kind=self.kind, command=command, args=args, outside=outside, directory=there)
 
     async def run(self, args: BashArgs, context: ToolContext) -> str:
         if not args.command.strip() or "\0" in args.command:
@@ -108,20 +114,24 @@ class Bash:
             context.leave()
         confinement = None if outside else context.confinement()
         if args.background:
-            return await _in_background(args.command, context, confinement)
+            return await _in_background(args.command, context, confinement, outside)
         asked = args.timeout or 0.0
         if asked > MAX_TIMEOUT:  # models are trained on tools that count in milliseconds
             asked /= 1000
-        return await ShellRun(args.command, asked or context.timeout, context, confinement).result()
+        return await ShellRun(args.command, asked or context.timeout, context, confinement, outside).result()
 
 
 BASH: Tool[BashArgs] = Bash()
 
 
-async def _in_background(command: str, context: ToolContext, confinement: Confinement | None) -> str:
+async def _in_background(command: str, context: ToolContext, confinement: Confinement | None, outside: bool) -> str:
+    state = shell_state(context.resolve).known(outside=outside)
+    env = context.env
+    if state.variables:
+        env, confinement = _ShellFile(state, confinement, env, report=False).start(env, confinement)
     try:
         task = await context.background.start_process(
-            command, cwd=str(context.cwd), env=context.env, confinement=confinement, call=context.call
+            command, cwd=state.directory or str(context.cwd), env=env, confinement=confinement, call=context.call
         )
     except LocalError as error:
         raise ToolError(error.message, hint=error.hint) from error
@@ -129,11 +139,139 @@ async def _in_background(command: str, context: ToolContext, confinement: Confin
     return f"Started in the background as task {task.id} (process {task.pid}){where}"
 
 
+# What one command leaves for the next: the directory in which its shell ended, and what that exported.
+#
+# The next command is judged with both written before it, as if the model had done that, so no guard need know of them.
+# The shell reports at its end, because of a file that bash reads first (BASH_ENV). What is in the report is the model's
+# word: a directory counts if it is one of the workspace, by its real path, and a variable if the list lets it pass.
+
+_MAY_LAST = re.compile(
+    r"\b(cd|pushd|popd|export|declare|typeset|unset|source|eval|set)\b|(^|[\s;&|({])(\.\s|[A-Za-z_]\w*\+?=)"
+)
+_IGNORED = {"_", "SHLVL", "PWD", "OLDPWD", "BASH_ENV", "ENV", "SHELLOPTS", "BASHOPTS"}
+_REPORT_CAP = 1 << 20
+_ENV = "/usr/bin/env -0"
+_END = f"{{ builtin printf '\\0'; builtin pwd -P; builtin printf '\\0'; {_ENV}; }} 2>/dev/null >>"
+
+
+class ShellState(msgspec.Struct, frozen=True, kw_only=True):
+    directory: str = ""
+    """By its real path; empty: the working directory."""
+    variables: dict[str, str | None] = {}
+    """None: it was unset."""
+    lost: str = ""
+    """The directory that was kept, and is not there any more."""
+
+    def standing(self) -> ShellState:
+        """The same, unless its directory is gone by now, or a link was put in its place."""
+        place = self.directory
+        if not place or os.path.realpath(place) == place and os.access(place, os.X_OK) and os.path.isdir(place):
+            return self
+        return msgspec.structs.replace(self, directory="", lost=place)
+
+    def known(self, *, outside: bool) -> ShellState:
+        """What of it a command finds: outside of the sandbox no variable from within."""
+        return msgspec.structs.replace(self, variables={}) if outside else self
+
+    def judged(self, command: str, resolve: Resolve, *, outside: bool) -> str:
+        """The command with what it finds, in words of the shell."""
+        if not self.directory and not self.variables:
+            return command
+        from shlex import quote
+
+        from treadle.policy.shell import changes_nothing
+
+        found = self.known(outside=outside).variables
+        deciding = {name: value for name, value in found.items() if not changes_nothing(name)}
+        inside = os.path.relpath(self.directory, resolve(".")) if self.directory else ""
+        place = self.directory if inside.startswith(("..", "-", "~")) else inside
+        return " && ".join(filter(None, [*_settings(deciding), place and f"cd {quote(place)}", command]))
+
+
+START = ShellState()
+
+
+def shell_state(resolve: Resolve) -> ShellState:
+    """What a call finds: it runs where it was judged, whatever happened in between."""
+    state: ShellState | None = getattr(resolve, "shell", None)
+    return state or START
+
+
+def _settings(variables: dict[str, str | None]) -> list[str]:
+    from shlex import quote
+
+    given = " ".join(f"{name}={quote(value)}" for name, value in variables.items() if value is not None)
+    unset = " ".join(name for name, value in variables.items() if value is None)
+    return [*([f"export {given}"] if given else []), *([f"unset {unset}"] if unset else [])]
+
+
+class _ShellFile:
+    """What bash reads first: the variables, which no program outside of the sandbox may see, because some decide what
+    a program does; and how to report at the end, into this file."""
+
+    def __init__(
+        self, state: ShellState, confinement: Confinement | None, env: dict[str, str], *, report: bool
+    ) -> None:
+        from shlex import quote
+        from tempfile import gettempdir
+
+        from treadle.io.sandbox import methods
+
+        temp, name = confinement.temp if confinement is not None else None, f".shell-{os.urandom(8).hex()}"
+        self.place = os.path.join(temp or gettempdir(), name)
+        private = temp is not None and methods.available().method == "bubblewrap"
+        self._inside = f"/tmp/{name}" if private else self.place
+        theirs = env.get("BASH_ENV") if confinement is None else None
+        lines = ["unset BASH_ENV", *([f"export BASH_ENV={quote(theirs)}; . {quote(theirs)}"] if theirs else [])]
+        inside = quote(self._inside)
+        ending = f"{_ENV} 2>/dev/null >|{inside}; builtin trap {quote(_END + inside)} EXIT"
+        lines += [*_settings(state.variables), ending if report else f"/bin/rm -f {inside}"]
+        try:
+            with create_new(self.place) as file:  # a program in the sandbox may write beside it: no link is followed
+                file.write("\n".join([*lines, ""]).encode())
+        except OSError as error:
+            raise ToolError(f"what the last command left cannot be handed over: {error}") from error
+
+    def start(self, env: dict[str, str], confinement: Confinement | None) -> tuple[dict[str, str], Confinement | None]:
+        if confinement is not None and confinement.variables is not None:
+            confinement = msgspec.structs.replace(confinement, variables=(*confinement.variables, "BASH_ENV"))
+        return {**env, "BASH_ENV": self._inside}, confinement
+
+    def read(self) -> tuple[str, dict[str, str | None]] | None:
+        """Where it ended, and which variables it changed; None if it does not say."""
+        try:
+            text = os.fsdecode(read_at_most(self.place, _REPORT_CAP, follow=False))
+        except OSError:
+            return None
+        began, found, rest = text.partition("\0\0")
+        directory, _, last = rest.partition("\0")
+        before, after = _variables(began), _variables(last)
+        changed = {
+            name: after.get(name)
+            for name in sorted({*before, *after} - _IGNORED)
+            if before.get(name) != after.get(name) and name.isidentifier()
+        }
+        return (directory.removesuffix("\n"), changed if before and after else {}) if found else None
+
+    def close(self) -> None:
+        with suppress(OSError):
+            os.unlink(self.place)
+
+
+def _variables(text: str) -> dict[str, str]:
+    return {name: value for name, _, value in (one.partition("=") for one in text.split("\0") if one)}
+
+
 class ShellRun:
     """One command from its start to its end."""
 
     def __init__(
-        self, command: str, timeout: float, context: ToolContext, confinement: Confinement | None = None
+        self,
+        command: str,
+        timeout: float,
+        context: ToolContext,
+        confinement: Confinement | None = None,
+        outside: bool = False,
     ) -> None:
         self.command = command
         self.confinement = confinement
@@ -142,10 +280,29 @@ class ShellRun:
         self.output = Output(context)
         self.notes: list[str] = []
         self.exit_code: int | None = None
+        self._outside = outside
+        self._state = shell_state(context.resolve)
         self._live = Live(context)
         self._hosts = HostQuestions(context.reaching)
 
     async def result(self) -> str:
+        if self._state.lost:
+            self._lost()
+        known, report = self._state.known(outside=self._outside), _MAY_LAST.search(self.command) is not None
+        if not report and not known.variables:
+            return await self._run(self.context.env, self.confinement)
+        file = _ShellFile(known, self.confinement, self.context.env, report=report)
+        try:
+            text = await self._run(*file.start(self.context.env, self.confinement))
+            if report:
+                self.notes = []
+                self._keep(file.read())
+                text = "\n".join([text, *self.notes])
+        finally:
+            file.close()
+        return text
+
+    async def _run(self, env: dict[str, str], confinement: Confinement | None) -> str:
         from shutil import which  # imported here because most sessions begin without a command
 
         from treadle.io.sandbox.start import start
@@ -153,10 +310,10 @@ class ShellRun:
         shell = which("bash", path=self.context.env.get("PATH")) or "/bin/sh"
         try:
             child = await start(
-                self.confinement,
+                confinement,
                 [shell, "-c", self.command],
-                env=self.context.env,
-                cwd=str(self.context.cwd),
+                env=env,
+                cwd=self._state.directory or str(self.context.cwd),
                 stderr="stdout",
                 linger=True,
                 reaching=self._hosts.reach if self.context.reaching is not None or self._listed else None,
@@ -175,6 +332,30 @@ class ShellRun:
                 )
             )
         return "\n".join([self.output.text().removesuffix("\n") or "[no output]", *self.notes])
+
+    def _lost(self) -> None:
+        self.context.state[SHELL] = msgspec.structs.replace(self._state, lost="")
+        self.notes.append(f"[it ran in {self.context.cwd}: {self._state.lost}, where the last one ended, is gone]")
+
+    def _keep(self, ended: tuple[str, dict[str, str | None]] | None) -> None:
+        """Keep what the next command is to find, and say what it will not."""
+        if ended is None:
+            return
+        (directory, changed), start = ended, os.path.realpath(self.context.cwd)
+        if not directory.isprintable() or not any(is_under(directory, one) for one in self.context.inside or (start,)):
+            self.notes.append(f"[the next command starts in {start} again: this one ended outside of the workspace]")
+            directory = start
+        elif directory not in (start, self._state.directory):
+            self.notes.append(f"[the next command starts in {directory}]")
+        changed = {} if self._outside else changed
+        values = {name: value for name, value in changed.items() if value is not None}
+        passed = self.context.lasting(values, self.confinement is not None)
+        if left := [name for name, value in values.items() if name not in passed or not value.isprintable()]:
+            self.notes.append(f"[for this command only, because the list of variables lacks them: {', '.join(left)}]")
+        variables = {**self._state.variables, **{name: changed[name] for name in changed if name not in left}}
+        variables = {name: value for name, value in variables.items() if value != self.context.env.get(name)}
+        state = ShellState(directory="" if directory == start else directory, variables=variables)
+        self.context.state[SHELL] = state
 
     async def _follow(self, child: Child) -> None:
         reading = asyncio.create_task(self._read(child))

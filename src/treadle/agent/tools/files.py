@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from io import StringIO
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -342,9 +343,11 @@ def resolve(cwd: Path, text: str) -> Path:
 class Resolved:
     """`resolve` for one tool call: a path is resolved once, so that what is judged is what is opened."""
 
-    def __init__(self, cwd: Path) -> None:
+    def __init__(self, cwd: Path, shell: Any = None) -> None:
+        """`shell`: what the last command has left for this one (`bash.ShellState`)."""
         self._cwd = cwd
         self._known: dict[str, Path] = {}
+        self.shell = shell.standing() if shell is not None else None
 
     def __call__(self, text: str) -> Path:
         if text not in self._known:
