@@ -188,6 +188,9 @@ def test_only_a_run_that_this_key_has_registered_is_signed_and_with_its_statemen
         assert kept.usage_raw["treadle"]["signature"] is None
         assert not os.path.exists(store.statements_path(unsigned.meta.run_id))
     assert store.add(receipt(), run).usage_raw["treadle"]["signature"] is None, "it is about another run"
+    elsewhere = receipt()
+    begun = store.register(elsewhere.meta.run_id, None, "b" * 40, key_in_reach=True)
+    assert store.add(elsewhere, begun).usage_raw["treadle"]["signature"] is None, "it began with other files"
     block = store.add(made, run).usage_raw["treadle"]["signature"]
     assert block["version"] == 2 and block["run"]["key_in_reach"] is True and block["run"]["pid"] == os.getpid()
     assert len(Path(store.statements_path(made.meta.run_id)).read_text().splitlines()) == 1

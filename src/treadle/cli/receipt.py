@@ -19,31 +19,11 @@ from treadle.host import evidence, gate
 from treadle.host.backends import find_backends
 from treadle.host.conclusion import address_of
 from treadle.host.gate import TrustedKey, TrustedKeys, trusted_keys
-from treadle.host.signing import (
-    load_signer,
-    make_key,
-    read_seed,
-    use_agent_key,
-    use_command,
-)
-from treadle.host.store import (
-    ReceiptStore,
-    read_strictly,
-    row_of,
-    signature_of,
-    signature_problems,
-)
+from treadle.host.signing import load_signer, make_key, read_seed, use_agent_key, use_command
+from treadle.host.store import ReceiptStore, read_strictly, row_of, signature_of, signature_problems
 from treadle.io.files import read, read_if_there, write_atomic
 from treadle.receipts import expecting
-from treadle.receipts.statement import (
-    PREDICATE,
-    PROVENANCE,
-    STATEMENTS,
-    SUMMARY,
-    envelope,
-    statements,
-    unwrapped,
-)
+from treadle.receipts.statement import PREDICATE, PROVENANCE, STATEMENTS, SUMMARY, envelope, statements, unwrapped
 from treadle.receipts.trace import misshapen
 from treadle.wire.sidecar import receipts
 from treadle.wire.sidecar.connection import repeated_name

@@ -5,15 +5,7 @@ of conflicts.
 import os
 from collections.abc import Sequence
 
-from treadle.coordination.planning import (
-    Planning,
-    is_newer,
-    make_dirs,
-    one_line,
-    read_newer,
-    write_both,
-    write_text,
-)
+from treadle.coordination.planning import Planning, is_newer, make_dirs, one_line, read_newer, write_both, write_text
 from treadle.errors import ConfigError, NotFound
 from treadle.io.files import append_lines, storage_error
 

@@ -5,14 +5,7 @@ from collections.abc import Iterable, Sequence
 from hashlib import sha256
 
 from treadle.coordination.identity import human_of, root_of
-from treadle.coordination.planning import (
-    Planning,
-    one_line,
-    read_text,
-    seconds_of,
-    timestamp,
-    write_text,
-)
+from treadle.coordination.planning import Planning, one_line, read_text, seconds_of, timestamp, write_text
 from treadle.coordination.record import CLAIM, file_name
 from treadle.coordination.surfaces import Index, Surface
 from treadle.errors import ConfigError, Denied, StorageError

@@ -313,23 +313,14 @@ ALL = (
         reads=True,
     ),
     LedgerTool(
-        "hydrate",
-        "These capsules and all they build on, prerequisites first.",
-        _hydrate,
-        {"ids": _SOME},
-        reads=True,
+        "hydrate", "These capsules and all they build on, prerequisites first.", _hydrate, {"ids": _SOME}, reads=True
     ),
     LedgerTool(
         "brief",
         "What to tell an agent that you spawn: its task, the symbols it names, what it builds on.",
         _brief,
         {"task": NON_EMPTY, "spec": NON_EMPTY},
-        {
-            "symbols": list_of(NON_EMPTY),
-            "capsules": list_of(NON_EMPTY),
-            "invariants": TEXT,
-            "strict": FLAG,
-        },
+        {"symbols": list_of(NON_EMPTY), "capsules": list_of(NON_EMPTY), "invariants": TEXT, "strict": FLAG},
         reads=True,
     ),
 )
@@ -350,14 +341,7 @@ RECORDING = " append_decision for what others must know."
 class Server:
     """One client's conversation; `jsonrpc.reply` calls `handle`."""
 
-    def __init__(
-        self,
-        planning: Planning,
-        *,
-        extended: bool = False,
-        identity: str = "",
-        live: bool = False,
-    ) -> None:
+    def __init__(self, planning: Planning, *, extended: bool = False, identity: str = "", live: bool = False) -> None:
         """`identity`: who the client is, whatever it says.
         `live`: it is offered only the tools that leave the records in the worktree alone.
         """

@@ -6,15 +6,7 @@ from collections.abc import Callable
 
 from treadle.coordination import repository
 from treadle.errors import StorageError, TreadleError
-from treadle.io.files import (
-    append_line,
-    locked,
-    locked_beside,
-    read_if_there,
-    storage_error,
-    try_remove,
-    write_atomic,
-)
+from treadle.io.files import append_line, locked, locked_beside, read_if_there, storage_error, try_remove, write_atomic
 from treadle.io.paths import here, state_dir
 from treadle.light import Any
 from treadle.wire.common.jsontext import dumps, loads

@@ -30,11 +30,7 @@ from treadle.policy.guess import access_of
 from treadle.session import Agent
 from treadle.sessions.handover import Gathering
 from treadle.settings import config, trust
-from treadle.wire.sidecar.connection import (
-    Requirements,
-    satisfies,
-    unmet,
-)
+from treadle.wire.sidecar.connection import Requirements, satisfies, unmet
 from treadle.wire.sidecar.events import SidecarIncoming, contract_code
 from treadle.wire.sidecar.receipts import BackendIdentity, ErrorMet, Manifest, Receipt
 from treadle.wire.sidecar.repair import NOWHEN
@@ -90,11 +86,7 @@ def find_backends(path: str | None = None, cwd: str | None = None, environ: Mapp
     found = _from_file(plane, path or "", ignored)
     for name, entry in config.load(cwd).settings.backends.items():
         found[name] = Backend(
-            name=name,
-            argv=(entry.command, *entry.args),
-            env=entry.env,
-            timeout=entry.timeout_secs,
-            source="settings",
+            name=name, argv=(entry.command, *entry.args), env=entry.env, timeout=entry.timeout_secs, source="settings"
         )
     found |= {name: own_backend(name) for name in AGENTS}
     base = os.path.dirname(os.path.abspath(path)) if path else cwd

@@ -83,10 +83,7 @@ def claims(claim: Receipt, files: Sequence[str], commands: Sequence[str]) -> dic
 
 def about_identity(claim: Receipt, run_id: str, order_id: str, backend: str | None) -> Iterator[str]:
     """Whether its receipt is about this run, this order and the program that said hello."""
-    for claimed, is_, what in (
-        (claim.meta.run_id, run_id, "run"),
-        (claim.meta.work_order_id, order_id, "order"),
-    ):
+    for claimed, is_, what in ((claim.meta.run_id, run_id, "run"), (claim.meta.work_order_id, order_id, "order")):
         if _uuid(claimed) != _uuid(is_):
             yield f"its receipt is about the {what} {quoted(claimed)}, and this is {is_}"
     if backend and claim.backend.id != backend:
