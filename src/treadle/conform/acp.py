@@ -6,13 +6,14 @@ import json
 import os
 import re
 import sys
+import time
 from collections.abc import Callable
 from typing import Any
 
 from treadle.agent.providers.script import CallLine, Player, Script, ScriptedReply
-from treadle.conform.kit import ANSWER, PLAIN, Broken, Kit, Untried, asked, expect, started
+from treadle.conform.kit import ANSWER, PLAIN, Broken, Kit, Untried, expect, started
 from treadle.conform.lines import LinePeer, shown
-from treadle.conform.rpc import MEGABYTE, Caller, add_shared, refusal, sample
+from treadle.conform.rpc import MEGABYTE, Caller, add_shared, refusal, result_of, sample
 from treadle.io.tasks import within
 
 KIT = Kit(protocol="acp", specification="Agent Client Protocol, version 1", clauses=[])
@@ -25,8 +26,15 @@ STOPS = ("end_turn", "max_tokens", "max_turn_requests", "refusal", "cancelled")
 CAPABILITIES = {"fs": {"readTextFile": False, "writeTextFile": False}, "terminal": False}
 HELLO = {"protocolVersion": 1, "clientCapabilities": CAPABILITIES}
 KINDS = ("read", "edit", "delete", "move", "search", "execute", "think", "fetch", "switch_mode", "other")
+OF_TURN = ("agent_message_chunk", "agent_thought_chunk", "tool_call", "plan")
+PRIORITIES = ("high", "medium", "low")
 STATUSES = ("pending", "in_progress", "completed", "failed")
+WRITING = ("path", "content")
 WORDS = 'Pelicans \u00e9t\u00e9 \u6f22 \U0001f389 \u2028 "quoted" \\\\ end.'
+NUMBERS = " ".join(f"{number:06}" for number in range(MEGABYTE // 7))
+"""A megabyte in which nothing repeats: some agents end a turn whose model seems to loop."""
+NATURAL = 1.0
+"""Seconds in which a turn that asks no model may end by itself, beside a cancel."""
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 SERVER = """
 import json, os, sys
@@ -42,9 +50,9 @@ for line in sys.stdin:
 """An MCP server whose one tool has a name that is made of its argument and its variable."""
 
 
-async def session(peer: LinePeer) -> tuple[Caller, str]:
+async def session(peer: LinePeer, hello: dict[str, Any] = HELLO) -> tuple[Caller, str]:
     caller = Caller(peer)
-    await caller.result("initialize", HELLO)
+    await caller.result("initialize", hello)
     line = await caller.call("session/new", {"cwd": peer.cwd, "mcpServers": []})
     if "error" in line:
         raise Untried(f"session/new was refused: {shown(line['error'])}")
@@ -65,6 +73,30 @@ def remembers(peer: LinePeer, words: str, since: int = 0) -> str:
     escaped = json.dumps(words, ensure_ascii=False)[1:-1]
     expect(any(escaped in each for each in given), given[-1:], f"the model was not given {words[:80]!r}")
     return shown(words)
+
+
+async def another(caller: Caller) -> str:
+    """The id of a further session."""
+    found = await caller.result("session/new", {"cwd": caller.peer.cwd, "mcpServers": []})
+    return str(found.get("sessionId"))
+
+
+async def under_way(caller: Caller, ident: str, text: str = "Hello.") -> int | str:
+    """Prompt, and wait until it is worked on: the model was asked, or something of the turn was reported."""
+    model, before = caller.peer.model, len(caller.peer.model.asked)
+
+    def begun() -> bool:
+        updates = [notice.get("update") or {} for notice in caller.notices("session/update")]
+        return len(model.asked) > before or any(update.get("sessionUpdate") in OF_TURN for update in updates)
+
+    running = await caller.send("session/prompt", prompt(ident, text))
+    with contextlib.suppress(TimeoutError):
+        async with within(caller.peer.patience):
+            while not begun() and not caller.ended(running):
+                await caller.settled(0.05)
+    if caller.ended(running) or not begun():
+        raise Untried("its turn ended at once" if caller.ended(running) else "nothing of its turn was seen")
+    return running
 
 
 async def goes_on(caller: Caller, ident: str, *known: str) -> str:
@@ -97,8 +129,11 @@ async def answered(caller: Caller, ident: str, text: str = "Hello.") -> dict[str
     return found
 
 
-def message_text(caller: Caller, kind: str = "agent_message_chunk") -> str:
-    updates = [notice.get("update") or {} for notice in caller.notices("session/update")]
+def message_text(caller: Caller) -> str:
+    return text_of([one.get("update") or {} for one in caller.notices("session/update")], "agent_message_chunk")
+
+
+def text_of(updates: list[dict[str, Any]], kind: str) -> str:
     content = [update.get("content") or {} for update in updates if update.get("sessionUpdate") == kind]
     return "".join(str(part.get("text", "")) for part in content if isinstance(part, dict))
 
@@ -162,6 +197,43 @@ async def _(peer: LinePeer) -> str:
     return shown(names)
 
 
+@clause(OPENING, "each value of a configuration option can be set, for its session alone, and no other")
+async def _(peer: LinePeer) -> str:
+    caller = Caller(peer)
+    await caller.result("initialize", HELLO)
+    first, second = [await caller.result("session/new", {"cwd": peer.cwd, "mcpServers": []}) for _session in range(2)]
+    if not (options := first.get("configOptions")):
+        raise Untried("it offers no options")
+
+    async def given(where: dict[str, Any], option: dict[str, Any], value: Any) -> dict[str, Any]:
+        found = await caller.result("session/set_config_option", configuring(where, option, value))
+        return {one.get("id"): one.get("currentValue") for one in found.get("configOptions") or []}
+
+    there = {option.get("id"): option.get("currentValue") for option in options}
+    expect(None not in there.values(), there, "one has no value")
+    for option in options:
+        choices = [one for each in option.get("options") or [] for one in each.get("options") or [each]]
+        values = [True, False] if option.get("type") == "boolean" else [one.get("value") for one in choices]
+        expect(option.get("currentValue") in values, option, "its value is none of them")
+        same = await given(first, option, option["currentValue"])
+        expect(same == there, same, "setting what is set is not answered with all options as they were")
+        for value in [*values, option["currentValue"]]:
+            found = await given(first, option, value)
+            expect(found.get(option["id"]) == value, found, f"{value!r} was set and is not there")
+        refusal(await caller.call("session/set_config_option", configuring(first, option, "conform-no-such-value")))
+        await given(first, option, next((value for value in values if value != option["currentValue"]), values[0]))
+        unlike = next((one for one in options if one is not option), option)
+        found = await given(second, unlike, unlike["currentValue"])
+        expect(found == there, found, "another session has what was set in the first")
+        await given(first, option, option["currentValue"])
+    return shown(list(there))
+
+
+def configuring(where: dict[str, Any], option: dict[str, Any], value: Any) -> dict[str, Any]:
+    kind = {"type": "boolean"} if option.get("type") == "boolean" else {}
+    return {"sessionId": where["sessionId"], "configId": option.get("id"), "value": value, **kind}
+
+
 @clause(OPENING, "an MCP server that is named is started as it says, and its tools are offered to the model")
 async def _(peer: LinePeer) -> str:
     server = {"name": "conform", "command": sys.executable, "args": ["-c", SERVER, "pelican"]}
@@ -173,8 +245,8 @@ async def _(peer: LinePeer) -> str:
     ident = opened["result"]["sessionId"]
     for _ in range(2):  # a server may be started beside the first prompt
         await answered(caller, ident)
-    if not peer.model.asked:
-        raise Untried("it did not ask the model that it was pointed at")
+        if not peer.model.asked:
+            raise Untried("it did not ask the model that it was pointed at")
     offered = [name for request in peer.model.asked for name in tools_of(request.body)]
     expect(any("pelican_heron" in name for name in offered), sorted(set(offered)), "its tool is not among these")
     return next(name for name in offered if "pelican_heron" in name)
@@ -198,17 +270,45 @@ async def _(peer: LinePeer) -> str:
     return shown(before)
 
 
-@clause(TURN, "every session/update names its session and its kind")
+@clause(TURN, "every session/update names its session and its kind, and is whole")
 async def _(peer: LinePeer) -> str:
     caller, ident = await session(peer)
+    await another(caller)
+    at = len(caller.notices("session/update"))
     await answered(caller, ident)
-    for notice in caller.notices("session/update"):
-        expect(notice.get("sessionId") == ident, notice, "the session is another")
+    turn = caller.notices("session/update")[at:]
+    for notice in turn:
         update = notice.get("update") or {}
         expect(isinstance(update.get("sessionUpdate"), str), notice, "it has no kind")
+        expect(notice.get("sessionId") == ident or update["sessionUpdate"] not in OF_TURN, notice, "it is another's")
         chunk = update["sessionUpdate"].endswith("_chunk")
         expect(not chunk or isinstance(update.get("content"), dict), notice, "its content is no block")
-    return f"{len(caller.notices('session/update'))} updates"
+        for entry in update.get("entries") or [] if update["sessionUpdate"] == "plan" else []:
+            whole = isinstance(entry.get("content"), str) and entry.get("priority") in PRIORITIES
+            expect(whole and entry.get("status") in STATUSES[:3], entry, "it is no entry of a plan")
+    calls([notice["update"] for notice in turn])
+    return f"{len(turn)} updates"
+
+
+def calls(updates: list[dict[str, Any]]) -> dict[str, Any]:
+    """The calls of a turn that has ended, and their last statuses."""
+    known: dict[str, Any] = {}
+    for update in updates:
+        if not str(update.get("sessionUpdate")).startswith("tool_call"):
+            continue
+        ident, new = update.get("toolCallId"), update["sessionUpdate"] == "tool_call"
+        expect(isinstance(ident, str) and ident != "", update, "it has no toolCallId")
+        whole = ident not in known and isinstance(update.get("title"), str)
+        expect(whole or not new, update, "it has no title, or another's id")
+        expect(ident in known or new, update, "the call was not reported")
+        expect(update.get("kind", "other") in KINDS, update, "its kind is unknown")
+        expect(update.get("status", "pending") in STATUSES, update, "its status is unknown")
+        content = update.get("content") or []
+        whole = isinstance(content, list) and all(isinstance(one, dict) and "type" in one for one in content)
+        expect(whole, update, "its content is no list of blocks")
+        known[str(ident)] = update.get("status", known.get(str(ident)))
+    expect(all(status in ("completed", "failed") for status in known.values()), known, "a call did not end")
+    return known
 
 
 @clause(TURN, "a second prompt in the session is answered too, by a model that knows the first")
@@ -234,15 +334,16 @@ async def _(peer: LinePeer) -> str:
 @clause(
     TURN,
     "a megabyte comes to the model and back",
-    f'[[reply]]\ntext = "0123456 89"\nrepeat = {MEGABYTE // 10}\ntimes = "always"\n',
+    f'[[reply]]\ntext = "{NUMBERS}"\npiece = 4000\ntimes = "always"\n',
 )
 async def _(peer: LinePeer) -> str:
     caller, ident = await session(peer)
     await answered(caller, ident, f"{'hello 789 ' * (MEGABYTE // 10)} the-end")
     remembers(peer, "789  the-end")
-    length = message_text(caller).count("0123456 89")
-    expect(length == MEGABYTE // 10, length, f"of {MEGABYTE // 10} pieces came another number")
-    return f"{MEGABYTE} bytes"
+    expect(
+        NUMBERS in message_text(caller), len(message_text(caller)), f"of {len(NUMBERS)} characters came another number"
+    )
+    return f"{len(NUMBERS)} bytes"
 
 
 @clause(TURN, "all blocks of a prompt reach the model: text, links, and what initialize offers")
@@ -283,6 +384,7 @@ async def _(peer: LinePeer) -> str:
 @clause(TURN, "a client that offers neither files nor terminals is not asked for them")
 async def _(peer: LinePeer) -> str:
     caller, ident = await session(peer)
+    Working(caller, ident, ALLOW)
     await answered(caller, ident)
     wrong = [method for method in caller.asked if method.startswith(("fs/", "terminal/"))]
     expect(not wrong, wrong, "it asked for what was not offered")
@@ -336,14 +438,14 @@ async def _(peer: LinePeer) -> str:
 @clause(CANCEL, "session/cancel of an unknown session changes nothing, nor does it end another's prompt", SLOW + PLAIN)
 async def _(peer: LinePeer) -> str:
     caller, ident = await session(peer)
-    other = (await caller.result("session/new", {"cwd": peer.cwd, "mcpServers": []}))["sessionId"]
-    running = await caller.send("session/prompt", prompt(ident))
-    await asked(peer)
+    other = await another(caller)
+    running = await under_way(caller, ident)
     for wrong in ("conform-no-such-session", other):
         await caller.notify("session/cancel", {"sessionId": wrong})
     await caller.settled(0.5)
-    ended = [line for line in peer.lines if line.get("id") == running and "method" not in line]
-    expect(not ended, ended, "the prompt of another session ended")
+    ended = [line.get("result") or line for line in peer.lines if line.get("id") == running and "method" not in line]
+    wrong_end = [line for line in ended if peer.model.asked or line.get("stopReason") == "cancelled"]
+    expect(not wrong_end, wrong_end, "the prompt of another session ended")
     await caller.notify("session/cancel", {"sessionId": ident})
     return shown((await caller.response(running, "session/prompt")).get("result"))
 
@@ -376,19 +478,29 @@ ALLOW, REJECT, CANCELLED = choose("allow"), choose("reject"), cancelled
 
 
 class Working:
-    """A prompt whose model calls the shell once. Questions about that call are answered as `outcome` says."""
+    """A prompt whose model calls the shell once; of an agent that asks no model, any prompt. Questions about calls are
+    answered as `outcome` says; of files, what is written is taken, and there is none to read."""
 
     def __init__(self, caller: Caller, ident: str, outcome: Choosing) -> None:
         self.caller, self.ident, self.peer = caller, ident, caller.peer
         self.questions: list[dict[str, Any]] = []
         self.running: int | str = 0
         self._outcome = outcome
+        self.files: list[dict[str, Any]] = []
+        """What it asked of files."""
+        self.hasty: list[Any] = []
+        """What it did before it was answered."""
         caller.offers = self._offered
 
     async def _offered(self, method: str, params: dict[str, Any]) -> dict[str, Any] | None:
+        if method.startswith("fs/"):
+            self.files.append(params)
+            return {} if method == "fs/write_text_file" else None
         if method != "session/request_permission":
             return None
         self.questions.append(params)
+        await self.caller.settled(0.2)
+        self.hasty += self.done()
         if self._outcome is CANCELLED:
             await self.caller.notify("session/cancel", {"sessionId": self.ident})
         return self._outcome(
@@ -400,9 +512,8 @@ class Working:
         caller, ident = await session(peer)
         await answered(caller, ident)
         found = cls(caller, ident, outcome)
-        reply = ScriptedReply(call=(shell_call(peer, command),))
-        last = ScriptedReply(text=ANSWER, times="always")
-        peer.model.player = Player(Script(reply=(reply, last)))
+        if peer.model.asked:
+            play(peer, shell_call(peer, command))
         found.running = await caller.send("session/prompt", prompt(ident, "Run it."))
         return found
 
@@ -422,6 +533,13 @@ class Working:
         found = [notice.get("update") or {} for notice in self.caller.notices("session/update")]
         return [one for one in found if str(one.get("sessionUpdate")).startswith("tool_call")]
 
+    def done(self) -> list[Any]:
+        """What was done of what it asked for."""
+        about = [(question.get("toolCall") or {}).get("toolCallId") for question in self.questions]
+        ended = [one for one in self.updates if one.get("toolCallId") in about and one.get("status") == "completed"]
+        made = [in_workspace(self.peer, "heron")]
+        return [*filter(os.path.exists, made), *([] if self.peer.model.asked else ended)]
+
     async def until(self, seen: Callable[[], bool]) -> None:
         """Take what comes until this is so."""
         with contextlib.suppress(TimeoutError):
@@ -430,6 +548,24 @@ class Working:
                     await self.caller.settled(0.1)
         if not seen():
             raise Untried("its tool did not begin")
+
+
+def play(peer: LinePeer, call: CallLine) -> None:
+    """Have the model make this call once, and end."""
+    last = ScriptedReply(text=ANSWER, times="always")
+    peer.model.player = Player(Script(reply=(ScriptedReply(call=(call,)), last)))
+
+
+def write_call(peer: LinePeer) -> CallLine:
+    for request in peer.model.asked:
+        for name, schema in tools_of(request.body).items():
+            fields = {
+                next((word for word in WRITING if word in field.lower()), ""): field for field in schema["properties"]
+            }
+            if {"path", "content"} <= fields.keys() and re.search("write|create", name, re.IGNORECASE):
+                given = {fields["path"]: in_workspace(peer, "heron"), fields["content"]: "pelican"}
+                return CallLine(name=name, arguments={**sample({**schema, "type": "object"}), **given})
+    raise Untried("it offers its model no tool that writes a file")
 
 
 def shell_call(peer: LinePeer, command: str) -> CallLine:
@@ -455,31 +591,16 @@ async def _(peer: LinePeer) -> str:
 @clause(TOOLS, "a call is reported with an id and a title before it is updated, and ends before the response")
 async def _(peer: LinePeer) -> str:
     work = await Working.ended(peer, "echo heron-$((40 + 2))")
-    known: dict[str, Any] = {}
-    for update in work.updates:
-        ident = update.get("toolCallId")
-        expect(isinstance(ident, str) and ident != "", update, "it has no toolCallId")
-        if update["sessionUpdate"] == "tool_call":
-            expect(
-                ident not in known and isinstance(update.get("title"), str), update, "it has no title, or another's id"
-            )
-        expect(ident in known or update["sessionUpdate"] == "tool_call", update, "the call was not reported")
-        expect(update.get("kind", "other") in KINDS, update, "its kind is unknown")
-        expect(update.get("status", "pending") in STATUSES, update, "its status is unknown")
-        whole = all(isinstance(one, dict) and "type" in one for one in update.get("content") or [])
-        expect(isinstance(update.get("content") or [], list) and whole, update, "its content is no list of blocks")
-        known[str(ident)] = update.get("status", known.get(str(ident)))
+    known = calls(work.updates)
     ran = "heron-42" in json.dumps([request.body for request in peer.model.asked])
     expect(bool(known) or not ran, peer.lines[-1], "the tool ran, and no call was reported")
-    expect(all(status in ("completed", "failed") for status in known.values()), known, "a call did not end")
     return shown(known)
 
 
 @clause(TOOLS, "two calls have two ids")
 async def _(peer: LinePeer) -> str:
     work = await Working.ended(peer, "true")
-    reply = ScriptedReply(call=(shell_call(peer, "echo again"),))
-    peer.model.player = Player(Script(reply=(reply, ScriptedReply(text=ANSWER, times="always"))))
+    play(peer, shell_call(peer, "echo again"))
     await work.caller.result("session/prompt", prompt(work.ident, "Again."))
     found = [one.get("toolCallId") for one in work.updates if one.get("sessionUpdate") == "tool_call"]
     expect(len(set(found)) == len(found), found, "they are the same")
@@ -516,7 +637,8 @@ async def _(peer: LinePeer) -> str:
     work = await Working.ended(peer, "touch heron")
     if not work.questions:
         raise Untried("it did not ask")
-    expect(os.path.exists(in_workspace(peer, "heron")), work.updates[-1:], "it was not done")
+    expect(bool(work.done()) or not peer.model.asked, work.updates[-1:], "it was not done")
+    expect(not work.hasty, work.hasty, "it was done before it was allowed")
     expect(len(work.questions) == 1, work.questions, "it was asked about more than once")
     return "done"
 
@@ -553,14 +675,33 @@ async def _stays_undone(work: Working) -> str:
     if not work.questions:
         raise Untried("it did not ask")
     await work.caller.settled()
-    expect(not os.path.exists(in_workspace(work.peer, "heron")), work.questions[0], "it was carried out")
+    expect(not work.done(), work.questions[0], "it was carried out")
     return "not done"
+
+
+@clause(TOOLS, "a client that offers files is asked for them by absolute paths, and may refuse")
+async def _(peer: LinePeer) -> str:
+    able = {"fs": {"readTextFile": True, "writeTextFile": True}, "terminal": False}
+    caller, ident = await session(peer, {**HELLO, "clientCapabilities": able})
+    work = Working(caller, ident, ALLOW)
+    await answered(caller, ident)
+    if peer.model.asked:
+        play(peer, write_call(peer))
+        await caller.call("session/prompt", prompt(ident, "Write it."))
+    for params in work.files:
+        expect(os.path.isabs(str(params.get("path"))), params, "the path is not absolute")
+        expect(params.get("sessionId") == ident, params, "the session is another")
+    if not work.files:
+        raise Untried("it asked for no file")
+    return shown(work.files)
 
 
 @clause(TOOLS, "session/cancel while a tool runs ends the turn as cancelled, and the tool")
 async def _(peer: LinePeer) -> str:
     alive = in_workspace(peer, "heron")
     work = await Working.begun(peer, "while true; do touch heron; sleep 0.1; done")
+    if not peer.model.asked:
+        raise Untried("it did not ask the model that it was pointed at")
     await work.until(lambda: os.path.exists(alive))
     await work.caller.notify("session/cancel", {"sessionId": work.ident})
     line = await work.response()
@@ -579,15 +720,36 @@ async def _(peer: LinePeer) -> str:
 )
 async def _(peer: LinePeer) -> str:
     caller, first = await session(peer)
-    second = (await caller.result("session/new", {"cwd": peer.cwd, "mcpServers": []}))["sessionId"]
-    running = await caller.send("session/prompt", prompt(first, "heron"))
-    await asked(peer)
-    found = await caller.result("session/prompt", prompt(second, "pelican"))
+    second = await another(caller)
+    running = await under_way(caller, first, "heron")
+    beside = await caller.send("session/prompt", prompt(second, "pelican"))
+    if peer.model.asked:
+        await caller.settled(0.1)
+    else:  # its turns end by themselves: the second is to outlive the first
+        await caller.notify("session/cancel", {"sessionId": first})
+    found = result_of(await caller.response(beside, "session/prompt"), "session/prompt")
     expect(found.get("stopReason") == "end_turn", found, "the second did not end by itself")
-    mixed = [json.dumps(request.body) for request in peer.model.asked]
-    expect(not any("heron" in body and "pelican" in body for body in mixed), mixed[-1], "the memory is shared")
+    apart(caller, second)
     await caller.notify("session/cancel", {"sessionId": first})
     return shown((await caller.response(running, "session/prompt")).get("result"))
+
+
+@clause(STORED, "what was said in a session is not known in another")
+async def _(peer: LinePeer) -> str:
+    caller, first = await session(peer)
+    await answered(caller, first, "heron")
+    second = await another(caller)
+    await answered(caller, second, "pelican")
+    return apart(caller, second)
+
+
+def apart(caller: Caller, second: str) -> str:
+    """What is said in the second session has nothing of the first."""
+    mixed = [json.dumps(request.body) for request in caller.peer.model.asked]
+    expect(not any("heron" in body and "pelican" in body for body in mixed), mixed[-1:], "the memory is shared")
+    heard = [json.dumps(one) for one in caller.notices("session/update") if one.get("sessionId") == second]
+    expect(not any("heron" in each for each in heard), heard[-1:], "the memory is shared")
+    return f"{len(heard)} updates"
 
 
 async def talked(peer: LinePeer, *path: str) -> tuple[Caller, str]:
@@ -608,18 +770,41 @@ async def talked(peer: LinePeer, *path: str) -> tuple[Caller, str]:
 @clause(STORED, "session/load sends the conversation before its response, and the model knows it after")
 async def _(peer: LinePeer) -> str:
     caller, ident = await talked(peer, "loadSession")
+    await answered(caller, await another(caller), "pelican")
     await caller.settled()
-    at = len(peer.lines)
-    await caller.result("session/load", {"sessionId": ident, "cwd": peer.cwd, "mcpServers": []})
-    notices = [line["params"] for line in peer.lines[at:] if line.get("method") == "session/update"]
-    expect(all(one.get("sessionId") == ident for one in notices), notices, "an update names another session")
-    for kind, words in (("user_message_chunk", "heron"), ("agent_message_chunk", ANSWER)):
-        updates = [one.get("update") or {} for one in notices]
-        text = "".join(
-            str((one.get("content") or {}).get("text")) for one in updates if one.get("sessionUpdate") == kind
-        )
-        expect(words in text, text, f"{words!r} is not among the {kind}s")
+    await loaded(caller, ident, message_of(caller, ident))
     return await goes_on(caller, ident, "heron")
+
+
+def message_of(caller: Caller, ident: str) -> str:
+    updates = [one.get("update") or {} for one in caller.notices("session/update") if one.get("sessionId") == ident]
+    return ANSWER if caller.peer.model.asked else text_of(updates, "agent_message_chunk")
+
+
+async def loaded(caller: Caller, ident: str, answer: str) -> None:
+    at = len(caller.peer.lines)
+    await caller.result("session/load", {"sessionId": ident, "cwd": caller.peer.cwd, "mcpServers": []})
+    notices = [line["params"] for line in caller.peer.lines[at:] if line.get("method") == "session/update"]
+    updates = [one.get("update") or {} for one in notices]
+    expect(all(one.get("sessionId") == ident for one in notices), notices, "an update names another session")
+    for kind, words in (("user_message_chunk", "heron"), ("agent_message_chunk", answer)):
+        text = text_of(updates, kind)
+        expect(words in text, text, f"{words!r} is not among the {kind}s")
+        expect("pelican" not in text, text, "it is of another session")
+
+
+@clause(STORED, "session/load has the conversation in a new process, too")
+async def _(peer: LinePeer) -> str:
+    caller, ident = await talked(peer, "loadSession")
+    answer = message_of(caller, ident)
+    peer.close_input()
+    await peer.end()
+    async with peer.again() as later:
+        later.model = peer.model
+        caller = Caller(later)
+        await caller.result("initialize", HELLO)
+        await loaded(caller, ident, answer)
+        return await goes_on(caller, ident, "heron")
 
 
 @clause(STORED, "a session that does not exist is not loaded")
@@ -645,7 +830,7 @@ async def _(peer: LinePeer) -> str:
     caller, ident = await talked(peer, "sessionCapabilities", "list")
     idents = [ident]
     for _ in range(3):
-        idents.append((await caller.result("session/new", {"cwd": peer.cwd, "mcpServers": []}))["sessionId"])
+        idents.append(await another(caller))
         await answered(caller, idents[-1])
     here, cursors = await _listed(caller, {"cwd": peer.cwd})
     expect(len(set(here)) == len(here), here, "one is there twice")
@@ -682,10 +867,14 @@ async def _(peer: LinePeer) -> str:
 async def _cancelled(peer: LinePeer) -> tuple[Caller, str, dict[str, Any]]:
     """A session whose prompt was cancelled, and how that was answered."""
     caller, ident = await session(peer)
-    running = await caller.send("session/prompt", prompt(ident))
-    await asked(peer)
+    running = await under_way(caller, ident)
     await caller.notify("session/cancel", {"sessionId": ident})
-    return caller, ident, await caller.response(running, "session/prompt")
+    at = time.monotonic()
+    line = await caller.response(running, "session/prompt")
+    ended = (line.get("result") or {}).get("stopReason") == "end_turn" and time.monotonic() - at < NATURAL
+    if ended and not peer.model.asked:
+        raise Untried("its turn ended by itself meanwhile")
+    return caller, ident, line
 
 
 add_shared(KIT, HELLO)

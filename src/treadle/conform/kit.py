@@ -8,6 +8,7 @@ import os
 import time
 import xml.etree.ElementTree as ET
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Literal, TypeVar
 
 import msgspec
@@ -73,8 +74,9 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
                 pointed = {**pointed_at(server.url), **self.env, **(env or {})}
                 if repository:  # a ledger that would otherwise keep its files beside its own program
                     pointed["HEIMDALL_PLANNING_DIR"] = os.path.join(directory, ".planning")
-                async with LinePeer.start((*self.command, *arguments), pointed, directory, self.patience) as peer:
-                    peer.model, peer.model_name = server, self.model
+                again = partial(LinePeer.start, (*self.command, *arguments), pointed, directory, self.patience)
+                async with again() as peer:
+                    peer.model, peer.model_name, peer.again = server, self.model, again
                     yield peer
 
     async def once(

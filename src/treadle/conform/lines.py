@@ -31,6 +31,8 @@ class LinePeer:
     model: ModelServer
     """The scripted model that it was pointed at."""
     model_name: str
+    again: Callable[[], contextlib.AbstractAsyncContextManager[LinePeer]]
+    """Starts the same program once more, in the same place."""
 
     def __init__(self, child: Child, cwd: str, patience: float) -> None:
         self.cwd = cwd

@@ -2,6 +2,8 @@
 
 import base64
 import re
+import time
+from itertools import pairwise
 from typing import Any
 
 from treadle.conform.kit import Broken, Kit, Untried, expect, started
@@ -24,6 +26,12 @@ OPENING, TOOLS, OTHERS = "Lifecycle", "Tools", "Resources, prompts, logging, com
 PAGES = 100
 CALLS = 10
 """Tools that are called."""
+READ = 40
+"""Resources that are read."""
+PROMPT = 1.0
+"""Seconds in which a ping is answered promptly."""
+PROGRESS, UPDATED = "notifications/progress", "notifications/resources/updated"
+LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
 HELLO = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "conform", "version": "1"}}
 
 
@@ -114,6 +122,8 @@ async def _(peer: LinePeer) -> str:
 @clause(OPENING, "a client that offers nothing is asked for nothing, and told of no change that was not offered")
 async def _(peer: LinePeer) -> str:
     caller, found = await opened(peer)
+    if "tools" in (found.get("capabilities") or {}):
+        await called(caller, harmless(await pages(caller, "tools/list", "tools"))[:CALLS])
     await caller.settled(0.5)
     wrong = [method for method in caller.asked if method != "ping"]
     expect(not wrong, wrong, "it asked for what was not offered")
@@ -121,7 +131,21 @@ async def _(peer: LinePeer) -> str:
         kind = re.fullmatch("notifications/(.*)/list_changed", str(line.get("method")))
         able = (found.get("capabilities") or {}).get(kind[1]) or {} if kind else {"listChanged": True}
         expect(able.get("listChanged") is True, line, "it did not offer to tell of that")
+    logged = caller.notices("notifications/message")
+    expect("logging" in (found.get("capabilities") or {}) or not logged, logged[:1], "it did not offer to log")
+    expect(all(one.get("level") in LEVELS for one in logged), logged, "a level is unknown")
+    progress = caller.notices("notifications/progress")
+    expect(not progress, progress[:1], "no progress was asked for")
     return "nothing"
+
+
+async def called(caller: Caller, chosen: list[dict[str, Any]]) -> None:
+    for tool in chosen:
+        await caller.call("tools/call", fitting(tool))
+
+
+def fitting(tool: dict[str, Any], **more: Any) -> dict[str, Any]:
+    return {"name": tool["name"], "arguments": sample(tool["inputSchema"]), **more}
 
 
 @clause(OPENING, "a cancel of a request that is not running changes nothing")
@@ -151,7 +175,7 @@ async def _(peer: LinePeer) -> str:
     caller, listed = await tools(peer)
     chosen = harmless(listed)[:CALLS]
     for tool in chosen:
-        line = await caller.call("tools/call", {"name": tool["name"], "arguments": sample(tool["inputSchema"])})
+        line = await caller.call("tools/call", fitting(tool))
         expect("result" in line, line, f"{tool['name']} was refused")
         blocks = line["result"].get("content")
         expect(isinstance(blocks, list) and all(map(whole_block, blocks)), line, "its content is no list of blocks")
@@ -188,6 +212,40 @@ async def _(peer: LinePeer) -> str:
         words[1] in answers[1] and words[0] not in answers[1],
     ]
     expect(not any(swapped), answers, "the answers are exchanged")
+    return f"{chosen['name']}, twice"
+
+
+@clause(TOOLS, "progress is of the call that asked for it, increases, and ends with it")
+async def _(peer: LinePeer) -> str:
+    caller, listed = await tools(peer)
+    for tool in harmless(listed)[:CALLS]:
+        at, token = len(caller.notices(PROGRESS)), f"conform-{tool['name']}"
+        await caller.call("tools/call", fitting(tool, _meta={"progressToken": token}))
+        found = caller.notices(PROGRESS)[at:]
+        await caller.settled()
+        expect(caller.notices(PROGRESS)[at:] == found, caller.notices(PROGRESS)[-1:], "some came after the response")
+        expect(all(one.get("progressToken") == token for one in found), found, f"the token is not {token!r}")
+        steps = [one["progress"] for one in found if isinstance(one.get("progress"), int | float)]
+        whole = len(steps) == len(found) and all(one < after for one, after in pairwise(steps))
+        expect(whole, found, "it does not increase")
+    return f"{len(caller.notices(PROGRESS))} steps"
+
+
+@clause(TOOLS, "ping is answered while a call runs, and a cancel ends that call alone, without an empty answer")
+async def _(peer: LinePeer) -> str:
+    caller, listed = await tools(peer)
+    chosen = harmless(listed)[0]
+    at = time.monotonic()
+    first, second = [await caller.send("tools/call", fitting(chosen)) for _call in range(2)]
+    await caller.call("ping")
+    late = caller.ended(first) and time.monotonic() - at > PROMPT
+    expect(not late, chosen["name"], f"ping was answered after the call, which took more than {PROMPT:g} s")
+    await caller.notify("notifications/cancelled", {"requestId": first, "reason": "none"})
+    result_of(await caller.response(second, "tools/call"), "tools/call")
+    await caller.settled()
+    if caller.ended(first):
+        line = await caller.response(first, "tools/call")
+        expect("error" in line or "content" in line["result"], line, "the cancelled call has an empty answer")
     return f"{chosen['name']}, twice"
 
 
@@ -228,16 +286,21 @@ def whole_block(block: Any) -> bool:
     kind = block.get("type") if isinstance(block, dict) else None
     if kind not in needed or not all(isinstance(block.get(name), str) for name in needed[kind]):
         return False
-    try:
-        base64.b64decode(block.get("data", ""), validate=True)
-    except ValueError:
+    if "data" in block and not is_base64(block["data"]):
         return False
     return kind != "resource" or whole_content(block.get("resource"))
 
 
 def whole_content(content: Any) -> bool:
     whole = isinstance(content, dict) and isinstance(content.get("uri"), str)
-    return whole and any(isinstance(content.get(name), str) for name in ("text", "blob"))
+    return whole and (isinstance(content.get("text"), str) or is_base64(content.get("blob")))
+
+
+def is_base64(text: Any) -> bool:
+    try:
+        return isinstance(text, str) and base64.b64decode(text, validate=True) is not None
+    except ValueError:
+        return False
 
 
 def fits(schema: Any, value: Any) -> bool:
@@ -296,16 +359,19 @@ def failed(line: dict[str, Any]) -> str:
     return shown(content)
 
 
-@clause(OTHERS, "resources are listed, with a uri and a name each, and the first one is read")
+@clause(OTHERS, "resources are listed, with a uri and a name each, and are read")
 async def _(peer: LinePeer) -> str:
     caller, _able = await offering(peer, "resources")
     listed = await pages(caller, "resources/list", "resources")
     expect(all(isinstance(one.get("name"), str) for one in listed), listed, "one has no name")
     await pages(caller, "resources/templates/list", "resourceTemplates")
-    for uri in named(listed, "uri")[:1]:
+    known = named(listed, "uri")
+    for uri in known[:READ]:
         contents = (await caller.result("resources/read", {"uri": uri})).get("contents")
         whole = isinstance(contents, list) and bool(contents) and all(map(whole_content, contents))
         expect(whole, contents, "contents is no list of texts or blobs with a uri")
+        others = [one["uri"] for one in contents or [] if one["uri"] != uri and one["uri"] in known]
+        expect(len(others) < len(contents or []), contents, f"they are not of {uri}")
     return f"{len(listed)} resources"
 
 
@@ -315,13 +381,21 @@ async def _(peer: LinePeer) -> str:
     return refusal(await caller.call("resources/read", {"uri": "conform://no/such/resource"}))
 
 
-@clause(OTHERS, "a resource can be subscribed to, where that is offered")
+@clause(OTHERS, "resources can be subscribed to, where that is offered, and until they are unsubscribed from")
 async def _(peer: LinePeer) -> str:
     caller, able = await offering(peer, "resources")
     listed = await pages(caller, "resources/list", "resources")
     if able.get("subscribe") is not True or not listed:
         raise Untried("it offers no subscriptions, or has no resources")
-    return shown(await caller.result("resources/subscribe", {"uri": listed[0]["uri"]}))
+    for method in ("resources/subscribe", "resources/unsubscribe"):
+        for one in listed[:READ]:
+            await caller.result(method, {"uri": one["uri"]})
+        await caller.listen(0.5)
+    at = len(caller.notices(UPDATED))
+    await caller.listen(1.0)
+    more = caller.notices(UPDATED)[at:]
+    expect(not more, more, "it goes on to tell of a change")
+    return f"{at} changes"
 
 
 @clause(OTHERS, "prompts are listed, each with a name and a list of arguments, and are got as messages")
@@ -356,6 +430,13 @@ async def _(peer: LinePeer) -> str:
 @clause(OTHERS, "a level of logging is set, and an unknown one is refused")
 async def _(peer: LinePeer) -> str:
     caller, _able = await offering(peer, "logging")
+    if any(line.get("result", {}).get("capabilities", {}).get("tools") is not None for line in peer.lines):
+        chosen = harmless(await pages(caller, "tools/list", "tools"))[:CALLS]
+        await caller.result("logging/setLevel", {"level": "emergency"})
+        at = len(caller.notices("notifications/message"))
+        await called(caller, chosen)
+        low = [one for one in caller.notices("notifications/message")[at:] if one.get("level") in LEVELS[:-1]]
+        expect(not low, low, "the level was set to emergency")
     await caller.result("logging/setLevel", {"level": "warning"})
     return refusal(await caller.call("logging/setLevel", {"level": "conform"}))
 
@@ -364,25 +445,38 @@ async def _(peer: LinePeer) -> str:
 async def _(peer: LinePeer) -> str:
     caller, _able = await offering(peer, "completions")
     listed = await pages(caller, "prompts/list", "prompts")
-    prompts = [prompt for prompt in listed if prompt.get("arguments")]
-    if not prompts:
+    arguments = [(prompt["name"], one["name"]) for prompt in listed for one in prompt.get("arguments") or []]
+    if not arguments:
         raise Untried("no prompt has arguments")
-    about = {"type": "ref/prompt", "name": prompts[0]["name"]}
-    argument = {"name": prompts[0]["arguments"][0]["name"], "value": ""}
-    found = (await caller.result("completion/complete", {"ref": about, "argument": argument})).get("completion")
-    values = found.get("values") if isinstance(found, dict) else None
-    whole = isinstance(values, list) and len(values) <= 100 and all(isinstance(one, str) for one in values)
-    expect(whole, found, "values is no list of at most 100 texts")
-    return f"{len(values or [])} values"
+    for prompt, argument in arguments:
+        line = await caller.call("completion/complete", completing(prompt, argument))
+        if "error" in line and prompt != arguments[0][0]:  # it may complete some only
+            continue
+        found = result_of(line, "completion/complete").get("completion")
+        values = found.get("values") if isinstance(found, dict) else None
+        whole = isinstance(values, list) and len(values) <= 100 and all(isinstance(one, str) for one in values)
+        expect(whole, found, "values is no list of at most 100 texts")
+    return f"{len(arguments)} arguments"
+
+
+def completing(prompt: str, argument: str) -> dict[str, Any]:
+    return {"ref": {"type": "ref/prompt", "name": prompt}, "argument": {"name": argument, "value": ""}}
 
 
 @clause(OTHERS, "the methods of what is not offered are refused with -32601")
 async def _(peer: LinePeer) -> str:
     caller, found = await opened(peer)
+    able = found.get("capabilities") or {}
     lists = {"tools": "tools/list", "resources": "resources/list", "prompts": "prompts/list"}
-    absent = [method for name, method in lists.items() if name not in (found.get("capabilities") or {})]
+    absent = [method for name, method in lists.items() if name not in able]
     for method in absent:
         refusal(await caller.call(method), METHOD_NOT_FOUND)
+    if "completions" not in able and "prompts" in able and str(found.get("protocolVersion")) > "2025":
+        listed = await pages(caller, "prompts/list", "prompts")
+        for prompt in [one for one in listed if one.get("arguments")]:
+            refusal(
+                await caller.call("completion/complete", completing(prompt["name"], prompt["arguments"][0]["name"]))
+            )
     return ", ".join(absent) or "it offers all"
 
 

@@ -81,6 +81,17 @@ class Caller:
             self._open.discard((type(ident), ident))
             self._early[ident] = line
 
+    async def listen(self, seconds: float) -> None:
+        """Take all that comes within this time."""
+        with contextlib.suppress(TimeoutError):
+            async with within(seconds):
+                while True:
+                    await self.settled(seconds)
+
+    def ended(self, ident: int | str) -> bool:
+        """Whether the response has come."""
+        return ident in self._early
+
     def notices(self, method: str) -> list[dict[str, Any]]:
         """The parameters of the notifications so far."""
         return [line.get("params") or {} for line in self.peer.lines if line.get("method") == method]

@@ -30,7 +30,7 @@ class CallFailed(RemoteError):
         detail = refused.data if isinstance(refused.data, str) else ""
         if isinstance(refused.data, dict):
             detail = next(
-                (str(refused.data[key]) for key in ("details", "detail", "message") if key in refused.data), ""
+                (str(refused.data[key]) for key in ("details", "detail", "message") if refused.data.get(key)), ""
             )
         more = f": {detail}" if detail and detail not in refused.message else ""
         super().__init__(f"{refused.message}{more}", details={"method": method, "code": refused.code})

@@ -14,6 +14,11 @@ from rpc import F, Peer, Refused
 PEER = Peer()
 PIECE = 4000
 MODES = [{"id": "ask", "name": "Ask"}, {"id": "plan", "name": "Plan"}]
+WRITE = {
+    "name": "write_file",
+    "description": "Write a file",
+    "parameters": {"type": "object", "properties": {"path": {"type": "string"}, "content": {"type": "string"}}},
+}
 TOOL = {
     "name": "run_command",
     "description": "Run a shell command",
@@ -29,8 +34,9 @@ class Session:
     def __init__(self, name: str, cwd: str) -> None:
         self.name, self.cwd = name, cwd
         self.messages: list[dict[str, Any]] = []
-        self.tools: list[dict[str, Any]] = [TOOL]
+        self.tools: list[dict[str, Any]] = [TOOL, WRITE]
         self.mode = "ask"
+        self.options = {"effort": "low", "depth": "low"}
         self.stop = threading.Event()
         self.wire: http.client.HTTPConnection | None = None
         self.child: subprocess.Popen[bytes] | None = None
@@ -105,7 +111,8 @@ class Session:
     def tool(self, call: dict[str, Any]) -> str:
         self.calls += 1
         ident = "call" if F("every call has the same id") else f"{self.name}-{self.calls}"
-        command = json.loads(call["function"]["arguments"]).get("command", "true")
+        given = json.loads(call["function"]["arguments"])
+        command = given.get("command", "true")
         kind = "shell" if F("the kind of a tool is unknown") else "execute"
         about: dict[str, Any] = {"toolCallId": ident, "title": command, "kind": kind, "status": "pending"}
         if F("a tool call has no title"):
@@ -123,6 +130,13 @@ class Session:
             raise Cancelled
         if not F("calls are not reported"):
             self.update("tool_call_update", toolCallId=ident, status="in_progress")
+        if given.get("path") and FILES:
+            path = os.path.basename(given["path"]) if F("the path of a file is relative") else given["path"]
+            for method in ("fs/read_text_file", "fs/write_text_file"):
+                about = {"sessionId": self.name, "path": path, "content": given["content"]}
+                found = PEER.ask(method, about)
+                if found is None and F("a file that is not there is waited for"):
+                    threading.Event().wait()
         output = "done" if F("a call is reported and not done") else self.run(command)
         self.ends(ident, "done" if F("the status of a tool is unknown") else "completed", output)
         return output
@@ -210,7 +224,12 @@ CAPABILITIES: dict[str, Any] = {
 }
 
 
+FILES: list[bool] = []
+
+
 def initialize(params: dict[str, Any]) -> Any:
+    if params.get("clientCapabilities", {}).get("fs", {}).get("writeTextFile"):
+        FILES.append(True)
     version: Any = params["protocolVersion"] if F("any version is spoken") else 1
     if F("the version is text"):
         version = "1"
@@ -262,7 +281,30 @@ def connect(session: Session, servers: list[dict[str, Any]]) -> None:
 
 def setup(session: Session) -> dict[str, Any]:
     current = "other" if F("the mode is none of the modes") else session.mode
-    return {"modes": {"currentModeId": current, "availableModes": MODES}}
+    return {"modes": {"currentModeId": current, "availableModes": MODES}, **options(session)}
+
+
+def options(session: Session) -> dict[str, Any]:
+    values = [{"value": value, "name": value} for value in ("low", "high")]
+    found = [
+        {"id": name, "name": name, "type": "select", "currentValue": value, "options": values}
+        for name, value in session.options.items()
+    ]
+    if F("an option has no value"):
+        del found[1]["currentValue"]
+    return {"configOptions": found}
+
+
+def configure(params: dict[str, Any]) -> Any:
+    session = found(params)
+    if params.get("value") not in ("low", "high") and not F("an option takes any value"):
+        raise Refused(-32602)
+    before = options(session)
+    for each in SESSIONS.values() if F("an option is of all sessions") else [session]:
+        each.options[params["configId"]] = params["value"]
+    if F("an option is answered alone"):
+        return {"configOptions": [one for one in options(session)["configOptions"] if one["id"] == params["configId"]]}
+    return before if F("an option is answered as it was") else options(session)
 
 
 def new(params: dict[str, Any]) -> Any:
@@ -284,6 +326,10 @@ def load(params: dict[str, Any]) -> Any:
         raise Refused(-32601)
     if F("an unknown session is loaded") and params["sessionId"] not in SESSIONS:
         SESSIONS[params["sessionId"]] = Session(params["sessionId"], params["cwd"])
+    kept = pathlib.Path(str(params.get("cwd")), f".{params['sessionId']}.json")
+    if params["sessionId"] not in SESSIONS and kept.exists() and not F("sessions end with the process"):
+        SESSIONS[params["sessionId"]] = Session(params["sessionId"], params["cwd"])
+        SESSIONS[params["sessionId"]].messages = json.loads(kept.read_text())
     session = found(params)
     if F("loading forgets"):
         replay(session)
@@ -301,6 +347,9 @@ def replay(session: Session) -> None:
             session.text(message["content"], "user_message_chunk")
         elif message["role"] == "assistant" and not F("only the prompts are replayed"):
             session.text(message.get("content") or "", "agent_message_chunk")
+    if F("another session is replayed too"):
+        for other in SESSIONS.values():
+            session.text("".join(each["content"] or "" for each in other.messages), "user_message_chunk")
 
 
 def resume(params: dict[str, Any]) -> Any:
@@ -400,6 +449,7 @@ def prompt(params: dict[str, Any]) -> Any:
 def turned(session: Session, text: str) -> Any:
     try:
         reason = session.turn(text)
+        pathlib.Path(session.cwd, f".{session.name}.json").write_text(json.dumps(session.messages))
         if F("the stop reason is unknown"):
             reason = "done"
         if F("text comes after the response"):
@@ -445,6 +495,7 @@ def main() -> None:
         "session/list": listed,
         "session/close": close,
         "session/set_mode": set_mode,
+        "session/set_config_option": configure,
         "session/prompt": prompt,
     }
     PEER.notices = {"session/cancel": cancel}

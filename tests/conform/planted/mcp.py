@@ -107,6 +107,10 @@ def initialize(params: dict[str, Any]) -> Any:
         "serverInfo": {"name": "right", "version": "1"},
         "instructions": 7 if F("the instructions are a number") else "Be kind.",
     }
+    if F("logs are written and not offered"):
+        del found["capabilities"]["logging"]
+    if F("completions are there and not offered"):
+        del found["capabilities"]["completions"]
     if F("a capability is true"):
         found["capabilities"]["tools"] = True
     if F("there are no capabilities"):
@@ -144,6 +148,17 @@ def called(params: dict[str, Any]) -> Any:
         threading.Event().wait()
     if F("a second call is not answered"):
         BUSY.acquire()
+    for one in LEVELS:
+        if LEVELS.index(one) >= LEVELS.index(LEAST[-1]) or F("the level is not kept to"):
+            PEER.tell("notifications/message", {"level": "fatal" if F("a level is unknown") else one, "data": "called"})
+    token = (params.get("_meta") or {}).get("progressToken")
+    steps = [1, 1] if F("progress stands still") else [1, 2]
+    for step in steps if token is not None or F("progress is told to who did not ask") else []:
+        about = "another" if F("progress is of another call") else token
+        PEER.tell("notifications/progress", {"progressToken": about, "progress": step})
+    if F("progress goes on after the end"):
+        late = {"progressToken": token, "progress": 3}
+        threading.Timer(0.1, PEER.tell, ["notifications/progress", late]).start()
     return result(str(name), given)
 
 
@@ -200,6 +215,10 @@ def read(params: dict[str, Any]) -> Any:
             return {"contents": []}
         raise Refused(-32002)
     content: dict[str, Any] = {"uri": uri, "mimeType": "text/plain", "text": "A memo."}
+    if F("what is read is another resource"):
+        content["uri"] = RESOURCES[-1]["uri"]
+    if F("only the first resource can be read") and uri != RESOURCES[0]["uri"]:
+        raise Refused(-32603)
     if F("what is read has no uri"):
         del content["uri"]
     if F("what is read has neither text nor bytes"):
@@ -224,9 +243,14 @@ def got(params: dict[str, Any]) -> Any:
     return {} if F("a prompt has no messages") else {"messages": [message]}
 
 
+LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
+LEAST = ["notice"]
+
+
 def level(params: dict[str, Any]) -> Any:
-    levels = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
-    if params.get("level") not in levels and not F("any level is taken"):
+    if params.get("level") in LEVELS:
+        LEAST.append(params["level"])
+    elif not F("any level is taken"):
         raise Refused(-32602)
     return {}
 
@@ -234,6 +258,21 @@ def level(params: dict[str, Any]) -> Any:
 def complete(params: dict[str, Any]) -> Any:
     values = ["world"] * (101 if F("there are more than 100 completions") else 1)
     return {"completion": "world" if F("a completion is plain text") else {"values": values}}
+
+
+FOLLOWED: list[str] = []
+
+
+def follow(uri: str) -> Any:
+    FOLLOWED.append(uri)
+    threading.Timer(0.3, follow_on, [uri]).start()
+    return {}
+
+
+def follow_on(uri: str) -> None:
+    if uri in FOLLOWED or F("it tells of changes after the end of a subscription"):
+        PEER.tell("notifications/resources/updated", {"uri": uri})
+        threading.Timer(0.3, follow_on, [uri]).start()
 
 
 def main() -> None:
@@ -245,8 +284,8 @@ def main() -> None:
         "resources/list": lambda params: page("resources", resources(), params),
         "resources/templates/list": lambda params: {"resourceTemplates": []},
         "resources/read": read,
-        "resources/subscribe": lambda params: {},
-        "resources/unsubscribe": lambda params: {},
+        "resources/subscribe": lambda params: follow(params["uri"]),
+        "resources/unsubscribe": lambda params: FOLLOWED.clear() or {},
         "prompts/list": lambda params: page("prompts", prompts(), params),
         "prompts/get": got,
         "logging/setLevel": level,

@@ -23,11 +23,12 @@ from treadle.wire.common.rpc import RpcRefused
         ("session/new", -32002, "no such thing", None, "not_found"),
         ("session/prompt", -32603, "Internal error: the model is down", None, "provider_error"),
         ("session/set_mode", -32602, "bad mode", None, "remote_error"),
+        ("session/set_mode", -32602, "bad mode", {"detail": None}, "remote_error"),
     ],
 )
 def test_a_refused_call_is_the_error_that_it_means(method: str, code: int, message: str, data: Any, ours: str) -> None:
     error = of_call("agent", CallFailed(method, RpcRefused(id=1, code=code, message=message, data=data)))
-    assert error.code == ours and message in error.message and error.message.startswith("agent: ")
+    assert error.code == ours and error.message.startswith(f"agent: {message}") and "None" not in error.message
 
 
 @pytest.mark.parametrize(
