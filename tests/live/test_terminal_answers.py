@@ -69,7 +69,7 @@ def state(agent: RealAgent) -> dict[str, Any]:
 
 def asks(agent: RealAgent, *commands: str) -> tuple[str, str]:
     """The dialog that asks for one of these commands, once it is there, and the command."""
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 200  # opencode's first turn, stopped now and then on a busy machine
     while True:
         read = state(agent)
         found = [each for each in commands if each in (read["message"] or "")]

@@ -121,7 +121,9 @@ class Race:
     def _by_command(self, to: str) -> str:
         words = ("--socket-dir", self.place.directory, self.place.id, "--answer", "y", "--to", to)
         done = treadle("send", *words, start_new_session=True)
-        said = {"something else now": "changed", "another answer": "answered", "asks nothing": "no question"}
+        if "try again" in done.stderr and not self.over.is_set():  # the program is stopped, or the machine is busy
+            return self._by_command(to)
+        said = {"something else now": "changed", "another answer": "answered", "no open question": "no question"}
         return "typed" if not done.returncode else next((why for text, why in said.items() if text in done.stderr), "")
 
     def _count(self, state: dict[str, Any], came: str) -> None:

@@ -108,6 +108,7 @@ def test_one_who_only_watches_can_do_nothing(stage: Stage) -> None:
     with connected(place) as client:
         client.hello(wire.READ_ONLY)
         client.input(b"forbidden\n")
+        assert client.type_in(b"x", wire.ANYWAY)["why"] == client.prompt(b"x", wire.AT_ANY_TIME)["why"] == "read only"
         client.resize(11, 11)
         client.send(wire.Kill())
         client.send(wire.Stop(0))

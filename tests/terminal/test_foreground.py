@@ -29,6 +29,7 @@ NO_PROMPTS: dict[str, tuple[str, str]] = {
     "a question in Japanese": ("bash -c 'read -p \"続けますか？\" x'", "続けますか？"),
     "a menu that reads keys": (f"{sys.executable} -c {MENU!r}", "blue"),
     "a program on the second screen": (f"{sys.executable} -c {FULL!r}", "(END)"),
+    "a shell on the second screen": ("env PS1='\\e[?1049hfull$ ' bash --norc -i", "full$"),
     "a password for Python": (f"{sys.executable} -c 'import getpass; getpass.getpass(\"key> \")'", "key> "),
     "a line that Python reads": (f"{sys.executable} -c 'input(\"name> \")'", "name> "),
     "cat": ("sh -c 'printf \"> \"; cat'", "> "),

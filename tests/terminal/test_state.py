@@ -462,6 +462,17 @@ def test_a_turn_that_is_seen_to_run_is_counted_once_and_the_dialog_in_it_belongs
     assert watch.detail(12_000)["turns"] == 2, "the screen alone does not tell it from another"
 
 
+def test_what_only_moves_beside_a_dialog_leaves_it_the_same() -> None:
+    watch, ids = watcher("none", command="opencode"), set()
+    asks = "  ┃  △ Permission required\r\n  ┃    $ {}\r\n  ┃   Allow once   Allow always   Reject\r\n  {}"
+    for number, beside in enumerate(["■■⬝⬝ (3s)", "⬝■■⬝ (12s)", "⠋ (1m 2s)"]):
+        say(watch, f"\x1b[2J\x1b[H{asks.format('touch x', beside)}", 3000 + 1000 * number)
+        ids.add(watch.detail(3900 + 1000 * number)["dialog"])
+    assert len(ids) == 1 and None not in ids
+    say(watch, f"\x1b[2J\x1b[H{asks.format('touch y', '■■⬝⬝ (3s)')}", 7000)
+    assert watch.detail(7900)["dialog"] not in ids
+
+
 def test_the_echo_of_an_answer_is_no_other_dialog() -> None:
     watch = idle_agent()
     say(watch, f"\x1b[2J\x1b[H{RULE}\r\nDo you want to proceed?\r\n❯ 1. Yes\r\n\r\nEsc to cancel · Tab to amend", 3000)

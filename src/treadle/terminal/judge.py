@@ -311,8 +311,8 @@ def _at_rest(detector: Detector, regions: Regions, report: Report | None) -> Ite
 
 TICKING = re.compile(r"\((\d+[hm] )*\d+[smh]\b[^()]*\)")
 """A clock beside a dialog, which says nothing about the dialog."""
-ORNAMENT = re.compile(r"[\s❯›▶→>●○◉☐☑█▌▐▄▀─━╌╭╮╰╯│┃┌┐└┘|⠀-⣿·✢✳✶✻✽]+")
-"""What a dialog can change without asking anything else: its marked option, its edges, where its lines break."""
+ORNAMENT = re.compile(r"[\s❯›▶→>●○◉☐☑█▌▐▄▀─━╌╭╮╰╯│┃┌┐└┘|⠀-⣿·✢✳✶✻✽■⬝]+")
+"""What a dialog can change without asking anything else: its marked option, edges, line breaks, a spinner."""
 EDGE = re.compile(r" ?([─━]{8,}|[╭┌])")
 OPTION = re.compile(r"[ │┃|]*[❯›▶→●>]? ?(\[?\w[\].)] |Allow once\b)")
 FIRST_OPTION = re.compile(r"[ │┃|]*[❯›▶→●>]? ?\[?[1aA][\].)] ")
