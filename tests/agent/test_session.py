@@ -58,7 +58,7 @@ async def test_rewind_undoes_the_files_of_a_turn(opened: Opened) -> None:
     events = await turn(session, "second")
     made = Path(session.spec.cwd, "made.txt")
     assert made.exists()
-    session.rewind(events[0].turn)
+    await session.rewind(events[0].turn)
     assert not made.exists() and [message.text for message in session.context.messages] == ["first", "done"]
 
 

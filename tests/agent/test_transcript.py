@@ -125,7 +125,7 @@ def test_rewind_restores_files_and_conversation_as_they_were_before_the_turn(tmp
     transcript.append(TurnBegan(turn="t3", prompt="third"))
     transcript.back_up("t3", str(old))
     old.write_text("three")
-    changed = transcript.rewind("t2")
+    changed = transcript.rewind("t2").changed
     assert sorted(changed) == sorted([str(old), str(new)])
     assert old.read_text() == "one" and old.stat().st_mode & 0o777 == 0o755 and not new.exists()
     assert transcript.view() == [UserMessage(text="first")] and transcript.turns() == []

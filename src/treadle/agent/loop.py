@@ -288,6 +288,8 @@ class Parts(msgspec.Struct, kw_only=True):
     keep: Callable[[str, TreadleError], Awaitable[bool]] | None = None
     """Asks a person whether what a call wrote, and a check has taken out, comes back."""
     calling: Calling | None = None
+    changing: Callable[[Access], Awaitable[None]] | None = None
+    """Awaited before a tool that may change files."""
     max_output_tokens: int | None = None
     thinking: Reasoning = Reasoning()
     cache_key: str = ""
@@ -656,6 +658,8 @@ class TurnLoop:
         text, ok = "[interrupted]", False
         try:
             unforeseen = access.kind in ("execute", "other")  # what a command or an MCP server writes is not known yet
+            if parts.changing is not None and (unforeseen or access.kind == "write"):
+                await parts.changing(access)
             if parts.ready is not None and (unforeseen or access.kind == "write"):
                 await parts.ready()
             if parts.edited is not None and access.kind == "write":

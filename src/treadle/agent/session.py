@@ -6,11 +6,11 @@ import asyncio
 import os
 import platform
 import re
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import date
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from uuid import NAMESPACE_OID, uuid4, uuid5
 
 import msgspec
@@ -40,14 +40,16 @@ from treadle.agent.transcript import (
     Cleared,
     MessageRecord,
     Record,
+    Restored,
     Rewound,
     Spent,
     Switched,
     Transcript,
     TurnBegan,
     TurnOver,
+    TurnTrees,
 )
-from treadle.errors import Denied, ToolError, Unsupported
+from treadle.errors import Denied, ToolError, TreadleError, Unsupported
 from treadle.events import (
     FINISHED,
     Asked,
@@ -91,6 +93,7 @@ from treadle.settings.project import mentioned
 if TYPE_CHECKING:
     from treadle.agent.hooks import HookStep
     from treadle.agent.loop import Parts, TurnLoop
+    from treadle.agent.rewinding import Trees
     from treadle.agent.tools.file_tools import ReadArgs
 
 
@@ -256,6 +259,9 @@ def _arguments(text: str) -> object:
 NAME = "native"
 IDLE = 0.02
 """After this many idle seconds from the start, there is time to load what a turn needs."""
+LOOK_SECONDS = 10.0
+"""How long a look at the workspace may take, which a turn waits for."""
+T = TypeVar("T")
 GOES_ON = 8  # how often in a turn a hook may make the agent continue when it is done
 CAPABILITIES: Mapping[str, Any] = dict.fromkeys((*ABILITIES, "guards"), "native")
 
@@ -314,6 +320,10 @@ class NativeSession(BaseSession):
         self._task = task
         self._loop: TurnLoop | None = None
         self._memory: dict[str, Any] = {}
+        self._trees: Trees | Literal[False] | None = False
+        """None: the workspace cannot be looked at in time."""
+        self._taken = ""
+        self._taking = asyncio.Lock()
         self._about_git = partial(self._warn, code="git")
         self.forget()
         self._child_env, self._withheld = configuration.child_env, [] if parent else configuration.withheld
@@ -470,6 +480,7 @@ class NativeSession(BaseSession):
             self._loop = None
             try:
                 await self.confining.finish(self._about_git)
+                await self._after_changes(turn)
                 await self._hooks.turn_end(outcome, turn.text)
                 if outcome == "failed" and self._parent is None:
                     await self.tell_failure(turn.text)
@@ -536,7 +547,60 @@ class NativeSession(BaseSession):
             edited=self.confining.edited,
             keep=self.permissions.keep,
             calling=self.spec.guards.calling,
+            changing=self._before_change,
         )
+
+    # What a turn changes, for going back
+
+    async def _before_change(self, access: Access) -> None:
+        """Take the workspace's tree before the first call of a turn that may change it, where a person may go back."""
+        if self._parent is not None:
+            return await self._parent._before_change(access)
+        turn = self._current
+        if turn is None or not self._answers or not self.spec.start.persist or self._trees is None:
+            return
+        if access.command is not None:
+            from treadle.policy import shell, writes
+
+            if writes.only_looks(shell.read(access.command)):
+                return
+        async with self._taking:
+            if self._taken != turn.id:
+                await self._take_tree(self.trees.begin)
+                self._taken = turn.id
+
+    async def _after_changes(self, turn: Turn) -> None:
+        if self._taken == turn.id and self._trees is not None:
+            if (found := await self._take_tree(partial(self.trees.end, turn.id))) is not None:
+                self.transcript.append(found)
+
+    async def _take_tree(self, take: Callable[[], T]) -> T | None:
+        import threading
+
+        from treadle.io.tasks import heeding, within
+
+        halt = threading.Event()
+        try:
+            async with within(LOOK_SECONDS):
+                with heeding(halt):
+                    return await asyncio.to_thread(take)
+        except TimeoutError:
+            self._trees = None
+            self._warn(f"/rewind knows only edited files: looking at all took more than {LOOK_SECONDS:g} s", "rewind")
+        except (TreadleError, OSError) as error:
+            self._trees = None
+            self._warn(f"/rewind knows only edited files here: {error}", "rewind")
+        finally:
+            halt.set()
+        return None
+
+    @property
+    def trees(self) -> Trees:
+        if not self._trees:
+            from treadle.agent.rewinding import Trees
+
+            self._trees = Trees(self.spec.cwd, lambda: self.transcript.folder("trees"))
+        return self._trees
 
     def _offered(self) -> list[AnyTool]:
         found = self._memory.get(FOUND, {})
@@ -691,6 +755,7 @@ class NativeSession(BaseSession):
         """Continue with another conversation. No turn may be running."""
         old, self.transcript = self.transcript, transcript
         self._id = transcript.header.id
+        self._trees = False
         self.context = self._new_context()
         self.spent = Totals.of(transcript.spent())
         self.forget()
@@ -753,13 +818,17 @@ class NativeSession(BaseSession):
         return await self.toolbox.set_servers(servers)
 
     def restore_files(self, turn: str) -> list[str]:
-        return self.transcript.restore_files(turn)
+        return [*self.transcript.restore_files(turn, self._restore_trees).changed]
 
-    def rewind(self, turn: str, *, restore_files: bool = True) -> list[str]:
-        """Go back to before `turn`, which must not be running. Returns the files restored or removed."""
-        changed = self.transcript.rewind(turn, restore_files=restore_files)
+    def _restore_trees(self, turns: Sequence[TurnTrees]) -> Restored:
+        return self.trees.restore(turns)
+
+    async def rewind(self, turn: str, *, restore_files: bool = True) -> Restored:
+        """Go back to before `turn`, which must not be running."""
+        go = partial(self.transcript.rewind, turn, self._restore_trees, restore_files=restore_files)
+        done = await asyncio.to_thread(go)
         self.context.reload()
-        return changed
+        return done
 
     def every_rule(self) -> list[tuple[str, str]]:
         rules = msgspec.structs.asdict(self.permissions.rules)

@@ -29,7 +29,8 @@ from treadle.agent.tasks import (
     worktree_note,
 )
 from treadle.agent.toolbox import Registry
-from treadle.agent.transcript import Named, Transcript
+from treadle.agent.tools.files import show
+from treadle.agent.transcript import Named, Restored, Transcript
 from treadle.errors import NotFound, TreadleError
 from treadle.events import FINISHED, Task, TaskGroup
 from treadle.io.files import append_lines
@@ -83,7 +84,7 @@ class CommandedSession(detached.Starter, Protocol):
     async def prompt(self, prompt: Prompt) -> TurnId: ...
     def read_project(self) -> None: ...
     def say_unused(self, name: str, reading: Reading) -> None: ...
-    def rewind(self, turn: str, *, restore_files: bool = True) -> list[str]: ...
+    async def rewind(self, turn: str, *, restore_files: bool = True) -> Restored: ...
     def system(self) -> str: ...
 
 
@@ -702,14 +703,26 @@ async def _rewind(session: CommandedSession, args: str) -> CommandResult:
         return reply(columns(rows) + "\n\n/rewind N goes back to before turn N." if rows else "There are no turns yet.")
     if not 0 < int(words[0]) <= len(turns):
         raise NotFound(f"there is no turn {words[0]}", hint="/rewind lists them")
-    changed = session.rewind(turns[int(words[0]) - 1].turn, restore_files=not keep)
-    names = {path: os.path.relpath(path, session.spec.cwd) for path in changed}
-    back = [name for path, name in names.items() if os.path.lexists(path)]
-    gone = [name for path, name in names.items() if not os.path.lexists(path)]
-    changes = [
-        f" {what}: {', '.join(files)}." for what, files in (("Files put back", back), ("Removed", gone)) if files
+    done = await session.rewind(turns[int(words[0]) - 1].turn, restore_files=not keep)
+    names = {path: show(os.path.relpath(path, os.path.realpath(session.spec.cwd))) for path in done.changed}
+    lists = {
+        "Files put back": [name for path, name in names.items() if os.path.lexists(path)],
+        "Removed": [name for path, name in names.items() if not os.path.lexists(path)],
+        "Left as they are, because they were changed after the turn": [*map(show, done.changed_since)],
+        "Not restored, because they are ignored or too large": [*map(show, done.lost)] + ["..."] * bool(done.more),
+        "Not known, because it ran without a chat: what commands changed in turn": [*map(str, done.unseen)],
+    }
+    text = [f" {what}: {_listed(files)}." for what, files in lists.items() if files]
+    text += [
+        f" No commit was moved: {f'the submodule {show(path)}' if path else 'HEAD'} is at {now[:12] or 'none'}, and was"
+        f" at {before[:12]}."
+        for path, (now, before) in done.heads.items()
     ]
-    return reply(f"Back to before turn {words[0]}.{''.join(changes)}")
+    return reply(f"Back to before turn {words[0]}.{''.join(text)}")
+
+
+def _listed(names: list[str]) -> str:
+    return ", ".join(names[:SHOWN]) + (f" and {len(names) - SHOWN} more" if len(names) > SHOWN else "")
 
 
 def _one_line(text: str) -> str:
@@ -736,7 +749,7 @@ HISTORY = (
     SlashCommand(
         name="rewind",
         usage=("", "N [--keep-files]"),
-        help="List the turns, or go back to before one, with the files that were changed since.",
+        help="List the turns, or go back to before one, with the workspace as it was.",
         run=_rewind,
         alone="with arguments",
     ),

@@ -3,6 +3,7 @@
     sessions/ID/history.jsonl   one record per line, the first a Header
     sessions/ID/lock            held while a process has the session open
     sessions/ID/backups/        files as they were before a turn changed them
+    sessions/ID/trees/          the workspace as it was around each turn
     sessions/ID/output/         tool output too long for the conversation
     sessions/ID/images/         images that the model was shown
 
@@ -14,7 +15,7 @@ from __future__ import annotations
 import os
 import time
 import uuid
-from collections.abc import Container, Iterable
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from typing import Literal, TypeAlias
@@ -119,6 +120,38 @@ class BackedUp(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag=
     mode: int = 0o644
 
 
+class TurnTrees(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="turn_trees"):
+    """The workspace before and after what a turn did, as trees of the session's own store."""
+
+    turn: str
+    before: str
+    after: str
+    lost: tuple[str, ...] = ()
+    """What it changed that trees do not hold: ignored and large files."""
+    more: int = 0
+    """How many more of these there are."""
+    modes: dict[str, tuple[str, str]] = {}
+    """Permissions before and after, in octal."""
+    emptied: tuple[str, ...] = ()
+    """Directories without files that are gone, and those that came."""
+    made: tuple[str, ...] = ()
+    heads: dict[str, str] = {}
+    """The commit that was checked out before, where another one is: of the workspace (empty), and of submodules."""
+
+
+class Restored(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of going back: absolute paths that were written or removed, and what is not as it was."""
+
+    changed: tuple[str, ...] = ()
+    changed_since: tuple[str, ...] = ()
+    lost: tuple[str, ...] = ()
+    more: int = 0
+    heads: dict[str, tuple[str, str]] = {}
+    """The commit that is checked out, and the one from before."""
+    unseen: tuple[int, ...] = ()
+    """Numbers of turns that ran commands, of which no tree was taken."""
+
+
 class Named(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="named"):
     name: str
 
@@ -140,6 +173,7 @@ Record: TypeAlias = (
     | Cleared
     | Rewound
     | BackedUp
+    | TurnTrees
     | Named
     | Switched
 )
@@ -211,7 +245,8 @@ def listed(listing: Listing, record: Record) -> Listing:
 LONGEST_ID = 128
 
 
-Folder: TypeAlias = Literal["backups", "output", "images"]
+RestoreTrees: TypeAlias = Callable[[Sequence[TurnTrees]], Restored]
+Folder: TypeAlias = Literal["backups", "output", "images", "trees"]
 INTERRUPTED = "[interrupted: this tool did not finish]"
 PRUNED = "[this output was removed to save room; run the tool again if it is needed]"
 
@@ -261,7 +296,9 @@ class Transcript:
         inherited: list[Record] = []
         if forked:
             inherited = [
-                _inherited(record, name) for record in forked.records if not isinstance(record, BackedUp | Named)
+                _inherited(record, name)
+                for record in forked.records
+                if not isinstance(record, BackedUp | TurnTrees | Named)
             ]
         transcript = cls(header, directory, inherited, persist=persist)
         if persist:
@@ -434,14 +471,14 @@ class Transcript:
             files.write_atomic(path, data, sync=False)
         return path
 
-    def rewind(self, turn: str, *, restore_files: bool = True) -> list[str]:
-        """Go back to before `turn`. Returns the files restored or removed."""
+    def rewind(self, turn: str, restore: RestoreTrees | None = None, *, restore_files: bool = True) -> Restored:
+        """Go back to before `turn`."""
         left = self._place(turn)
-        changed = self.restore_files(turn) if restore_files else []
+        done = self.restore_files(turn, restore) if restore_files else Restored()
         prompt = self.listing.prompt if left else ""
         listing = msgspec.structs.replace(self.listing, turns=left, prompt=prompt)
         self.append(Rewound(turn=turn, listing=listing), sync=True)
-        return changed
+        return done
 
     def _place(self, turn: str) -> int:
         starts = [record.turn for record in self.turns()]
@@ -449,16 +486,34 @@ class Transcript:
             raise NotFound(f"no turn {turn!r} to go back to")
         return starts.index(turn)
 
-    def restore_files(self, turn: str) -> list[str]:
-        """Restore every file that `turn` or a later one changed. Returns their paths."""
-        undone = {record.turn for record in self.turns()[self._place(turn) :]}
+    def restore_files(self, turn: str, restore: RestoreTrees | None = None) -> Restored:
+        """Undo what `turn` and later ones changed: by the trees that were taken of them, and elsewhere file by file."""
+        turns = [record.turn for record in self.turns()]
+        undone, records = turns[self._place(turn) :], self.records
+        taken = {one.turn: one for one in records if isinstance(one, TurnTrees) and one.turn in undone}
+        done = restore(list(taken.values())) if restore is not None and taken else Restored()
         first: dict[str, BackedUp] = {}
-        for record in self.records:
+        for record in records:
             if isinstance(record, BackedUp) and record.turn in undone:
                 first.setdefault(record.path, record)
-        for record in first.values():
+        alone = [one for one in first.values() if restore is None or not self._in_tree(one, taken)]
+        for record in alone:
             self._restore(record)
-        return list(first)
+        restored = {os.path.relpath(one.path, self.header.cwd) for one in alone}
+        ran = {one.turn for one in records if isinstance(one, MessageRecord) and _ran_command(one.message)}
+        return msgspec.structs.replace(
+            done,
+            changed=(*done.changed, *(one.path for one in alone)),
+            lost=tuple(path for path in done.lost if path not in restored),
+            unseen=tuple(turns.index(one) + 1 for one in undone if one in ran and one not in taken),
+        )
+
+    def _in_tree(self, record: BackedUp, taken: Mapping[str, TurnTrees]) -> bool:
+        """Whether the tree of its turn has the file: it lies in the workspace, and is neither ignored nor too large."""
+        if (trees := taken.get(record.turn)) is None:
+            return False
+        path = os.path.relpath(record.path, os.path.realpath(self.header.cwd))
+        return not path.startswith("../") and path not in trees.lost
 
     def _restore(self, record: BackedUp) -> None:
         if record.blob is None:
@@ -477,6 +532,10 @@ class Transcript:
                 files.write_atomic(os.path.basename(record.path), data, mode=record.mode, dir_fd=parent)
         except OSError as error:
             raise files.storage_error(error, record.path, "restore") from error
+
+
+def _ran_command(message: ChatMessage) -> bool:
+    return isinstance(message, ToolResult) and message.name == "bash" and message.ok
 
 
 def prune(message: ChatMessage, calls: Container[str]) -> ChatMessage:

@@ -94,6 +94,8 @@ class Look:
         """By directory, as in `folders`: what can be taken over in a later look if nothing in it has changed."""
         self.hashes: dict[str, str] = {}
         """Of watched files that are not in the tree."""
+        self.empty: set[str] = set()
+        """Directories without any file, each with a slash at the end."""
         self.oddities: list[Oddity] = []
         self.wall = time.time_ns()
         self.running = _running()
@@ -452,15 +454,16 @@ def take(
     watched: Watched | None = None,
     lent: Collection[str] = (),
     git_files: bool = True,
+    cap: int = FILE_CAP,
 ) -> Look:
     """Take the directory `root` into the store.
 
     Files in `base` are taken even where `.gitignore` names them, and keep their entry there if they cannot be read.
     `earlier` is a look at the same directory with the same store. `excludes` are further rules, below those of any
     `.gitignore`. The blobs `lent` need not be put into the store, because a lender has them. Without `git_files`, the
-    directory's own `.git` is not looked at.
+    directory's own `.git` is not looked at. A file of more bytes than `cap` is too large.
     """
-    return _Taking(store, base if base is not None else {}, earlier, excludes, watched, lent, git_files).run(root)
+    return _Taking(store, base if base is not None else {}, earlier, excludes, watched, lent, git_files, cap).run(root)
 
 
 class _Folder:
@@ -486,6 +489,7 @@ class _Taking:
         watched: Watched | None,
         lent: Collection[str],
         git_files: bool,
+        cap: int,
     ) -> None:
         self.look = Look()
         self._store = store
@@ -494,8 +498,11 @@ class _Taking:
         self._watched = watched
         self._lent = lent
         self._git_files = git_files
+        self._cap = cap
         self._left = TOTAL_CAP
         self._rows: dict[str, list[TreeRow]] = {}
+        self._hidden: set[str] = set()
+        """Of the directories, those that are ignored."""
         self.look.excludes = excludes
         same = self._earlier is not None and self._earlier.excludes == excludes
         self._waiting = [_Folder("", ((0, IgnoreRules(excludes)),) if excludes else (), False, same)]
@@ -521,6 +528,8 @@ class _Taking:
 
     def _folder(self, folder: _Folder) -> None:
         self._rows[folder.path] = []
+        if folder.hidden:
+            self._hidden.add(folder.path)
         try:
             fd = descriptors.open_from(self._root, folder.path or ".", _FOLDER)
         except FileNotFoundError:
@@ -633,6 +642,8 @@ class _Taking:
             elif (link := self._base.get(path[:-1])) is not None and link.mode == GITLINK:
                 made, mode = link.blob, GITLINK  # an empty directory is what a submodule looks like here
                 self.look.files[path[:-1]] = link
+            elif path not in self._hidden:
+                self.look.empty.add(path)
             if path and (rows or mode == GITLINK):
                 above, _, name = path[:-1].rpartition("/")
                 self._rows[f"{above}/" if above else ""].append((os.fsencode(name), mode, made))
@@ -692,8 +703,8 @@ class _Taking:
             if not stat.S_ISREG(found.st_mode):
                 self._state("moving", path, "it was replaced while it was read")
                 return None
-            if size > FILE_CAP or size > self._left:
-                most = f"at most {FILE_CAP} of one file and {TOTAL_CAP} of all are taken"
+            if size > self._cap or size > self._left:
+                most = f"at most {self._cap} of one file and {TOTAL_CAP} of all are taken"
                 self._state("too_large", path, f"it has {size} bytes; {most}")
                 return None
             self._left -= size

@@ -72,7 +72,7 @@ def as_links(
     for path in sorted(known.union(_named(store, files)), key=len, reverse=True):  # the inner ones first
         tasks.check()
         found = _repository(os.path.join(top, path), git)
-        commit = _checked_out(found) if found is not None else ""
+        commit = checked_out(found) if found is not None else ""
         if found is None or not commit:
             continue
         inner = {name[len(path) + 1 :]: entry for name, entry in files.items() if name.startswith(f"{path}/")}
@@ -103,7 +103,7 @@ def _repository(place: str, git: str) -> UserRepository | None:
     return UserRepository(place, own, own, linked=True)
 
 
-def _checked_out(inner: UserRepository) -> str:
+def checked_out(inner: UserRepository) -> str:
     """The commit that it is at; empty if that is not known."""
     name = _text(inner.file("HEAD"))
     if name.startswith("ref: ") and REF.fullmatch(name[5:]):

@@ -34,7 +34,7 @@ from prompt_toolkit.widgets import SearchToolbar
 
 from treadle.agent.question import diff_of
 from treadle.agent.stored_sessions import ListedSession, list_sessions
-from treadle.agent.transcript import BackedUp
+from treadle.agent.transcript import BackedUp, TurnTrees
 from treadle.cli.chat.keys import Actions, bindings
 from treadle.cli.chat.page import Progress, clock_words
 from treadle.cli.chat.question import Question, confinement_words, touched
@@ -166,6 +166,8 @@ def rewindable(session: Session, cwd: str) -> list[tuple[int, str, list[str]]]:
     for record in session.transcript.records:
         if isinstance(record, BackedUp):
             changed.setdefault(record.turn, []).append(os.path.relpath(record.path, cwd))
+        elif isinstance(record, TurnTrees) and record.before != record.after:
+            changed.setdefault(record.turn, ["what commands changed"])
     turns = enumerate(session.transcript.turns(), 1)
     return [(number, " ".join(turn.prompt.split())[:60], changed.get(turn.turn, [])) for number, turn in turns]
 
