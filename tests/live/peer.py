@@ -27,7 +27,10 @@ def main() -> None:
         (package, name, variable), adapter = ADAPTERS[name], name
         fetch("node", NODE)
         fetch(adapter, package)
-    env = environment(name, Path(tempfile.mkdtemp(prefix="peer-")), os.environ["ANTHROPIC_BASE_URL"])
+    home = Path(tempfile.gettempdir(), f"peer-{Path.cwd().name}")  # the same when it is started there again
+    fresh = not home.exists()
+    home.mkdir(exist_ok=True)
+    env = environment(name, home, os.environ["ANTHROPIC_BASE_URL"], fresh=fresh)
     program = str(install(name) / cards()[name].program)
     if adapter:
         env[variable], arguments = program, []
