@@ -110,6 +110,11 @@ def test_what_is_not_stated_meets_nothing() -> None:
         assert "does not say" in (expecting.unmet(name, "none", facts) or "")
 
 
+def test_in_a_sandbox_that_the_key_is_in_reach_of_nothing_is_confined() -> None:
+    facts = expecting.facts(stated(signature={"run": {"key_in_reach": True}}))
+    assert [facts[name] for name in ("key", "confined", "sealed", "network")] == ["in reach", "no", "no", "on"]
+
+
 def test_without_a_sandbox_it_is_not_confined_and_differences_are_counted() -> None:
     facts = expecting.facts(stated(confinement=None, differences=["a", "b"], observed={}))
     assert (facts["confined"], facts["network"], facts["differences"], facts["verified"]) == ("no", "on", "2", "no")
