@@ -102,6 +102,9 @@ def checked(asked: Asked, commit: str, lines: list[Tree], target: str = "main") 
 def test_a_request_that_attacks_the_gate_is_refused(asked: Asked) -> None:
     stranger, own = Signer(b"o" * 32), load_signer()
     git, work, lines = asked.repository.git, asked.commit, asked.lines
+    assert own is not None
+    git("branch", "others", asked.commit_of(f"sed -i 's#{own.public_key}#{stranger.public_key}#' {gate.PATH}", "main"))
+    git("checkout", "-qf", "main")
     Path(gate.PATH).write_text(Path(gate.PATH).read_text() + "own copy\n")  # of a request, in the files that CI has
     main, empty = git("rev-parse", "main").strip(), git("mktree").strip()
 
@@ -123,6 +126,7 @@ def test_a_request_that_attacks_the_gate_is_refused(asked: Asked) -> None:
         "the run's own": (0, checked(asked, work, lines)),
         "unsigned": (10, checked(asked, work, [{**one, "signatures": []} for one in lines])),
         "another signer": (10, checked(asked, work, asked.spoiled(lambda _: None, stranger))),
+        "a key of this machine, which is not the gate's": (10, checked(asked, work, lines, "others")),
         "a member more": (
             1,
             checked(asked, work, asked.spoiled(lambda one: one["predicate"].update(approved="x"), own)),
