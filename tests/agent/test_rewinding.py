@@ -1,5 +1,6 @@
 """/rewind: the workspace as it was before a turn, whatever changed it; and what is said of the rest."""
 
+import math
 import os
 import subprocess
 from pathlib import Path
@@ -93,7 +94,9 @@ async def test_the_tree_is_as_it_was_before_the_turn(
         subprocess.run(["rm", "-r", ".git"], cwd=project, check=True)
     before = snapshot(project)
     state = (git(project, "rev-parse", "HEAD"), git(project, "diff", "--cached")) if repository else ()
-    session = await opened(calls("bash", {"command": command}) + says("done"), mode=None, answers=True)
+    session = await opened(
+        calls("bash", {"command": command}) + says("done"), mode=None, answers=True, answer_seconds=math.inf
+    )
     await say(session, "go")
     assert snapshot(project) != before
     said = await ran(session, "rewind 1")
@@ -119,7 +122,9 @@ async def test_what_does_not_come_back_is_said(
     git(project, "submodule", "--quiet", "add", "../other", "sub")
     git(project, "commit", "-qm", "sub")
     (project / "bin").write_bytes(b"\0")
-    session = await opened(calls("bash", {"command": command}) + says("done"), mode="yolo", answers=True)
+    session = await opened(
+        calls("bash", {"command": command}) + says("done"), mode="yolo", answers=True, answer_seconds=math.inf
+    )
     await say(session, "go")
     head = git(project, "rev-parse", "HEAD")
     assert said in await ran(session, "rewind 1")
@@ -129,7 +134,7 @@ async def test_what_does_not_come_back_is_said(
 async def test_what_another_changed_since_is_left_and_said(opened: Opened, project: Path) -> None:
     first = "echo x | tee a.txt own.txt src/b.py crlf.txt >/dev/null; rm bin"
     script = calls("bash", {"command": first}) + says("done") + calls("bash", {"command": "echo y > crlf.txt"})
-    session = await opened(script + says("done"), mode=None, answers=True)
+    session = await opened(script + says("done"), mode=None, answers=True, answer_seconds=math.inf)
     await say(session, "one")
     (project / "own.txt").write_text("mine")
     (project / "crlf.txt").write_text("mine, too")
@@ -150,7 +155,7 @@ async def test_two_rewinds_one_after_a_resume_with_tools_and_commands_mixed(open
     outside = calls("write_file", {"file_path": "../outside.txt", "content": "hello"})
     script = write + calls("bash", {"command": "echo more >> made.txt; rm a.txt"}) + says("done")
     script += calls("bash", {"command": "mv made.txt moved; echo x > a.txt"}) + outside + says("done")
-    session = await opened(script, mode=None, answers=True)
+    session = await opened(script, mode=None, answers=True, answer_seconds=math.inf)
     await say(session, "one")
     middle = snapshot(project)
     await say(session, "two")
@@ -158,7 +163,11 @@ async def test_two_rewinds_one_after_a_resume_with_tools_and_commands_mixed(open
     assert snapshot(project) == middle and not (project / "../outside.txt").exists()
     await session.close()
     again = await opened(
-        calls("bash", {"command": "echo other > made.txt"}) + says("done"), mode=None, answers=True, resume=session.id
+        calls("bash", {"command": "echo other > made.txt"}) + says("done"),
+        mode=None,
+        answers=True,
+        answer_seconds=math.inf,
+        resume=session.id,
     )
     await say(again, "three")
     await ran(again, "rewind 1")
@@ -167,10 +176,12 @@ async def test_two_rewinds_one_after_a_resume_with_tools_and_commands_mixed(open
 
 async def test_a_run_without_a_person_takes_no_tree_and_a_look_takes_none(opened: Opened, project: Path) -> None:
     script = calls("bash", {"command": "rm a.txt"}) + says("done")
-    session = await opened(script, mode=None, answers=False)
+    session = await opened(script, mode=None, answers=True)
     await say(session, "go")
     assert "without a chat: what commands changed in turn: 1." in await ran(session, "rewind 1")
-    looking = await opened(calls("bash", {"command": "ls | head -3"}) + says("done"), mode=None, answers=True)
+    looking = await opened(
+        calls("bash", {"command": "ls | head -3"}) + says("done"), mode=None, answers=True, answer_seconds=math.inf
+    )
     await say(looking, "go")
     for one in (session, looking):
         assert not os.path.exists(os.path.join(one.transcript.directory, "trees"))

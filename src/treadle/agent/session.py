@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import platform
 import re
@@ -557,7 +558,7 @@ class NativeSession(BaseSession):
         if self._parent is not None:
             return await self._parent._before_change(access)
         turn = self._current
-        if turn is None or not self._answers or not self.spec.start.persist or self._trees is None:
+        if turn is None or self.spec.answer_seconds != math.inf or not self.spec.start.persist or self._trees is None:
             return
         if access.command is not None:
             from treadle.policy import shell, writes
