@@ -3,6 +3,7 @@
 import asyncio
 import time
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -34,9 +35,9 @@ async def test_every_run_of_the_account_waits_and_they_are_to_go_on_one_after_th
     """Without a governor, each of the ten would ask at once and be refused."""
     other, waits = AccountGovernor("service", KEY, place=str(tmp_path)), list[float]()
     async with ModelServer(HELLO, faults=[limited(100.0)]) as server, before(server, tmp_path) as wiring:
-        waiting = [asyncio.create_task(ask(wiring.url, PATHS["anthropic"], BODY))]
+        waiting: list[asyncio.Task[Any]] = [asyncio.create_task(ask(wiring.url, PATHS["anthropic"], BODY))]
         await until(lambda: wiring.reports.waits)
-        waiting += [asyncio.create_task(other.turn(waits.append)) for _ in range(9)]
+        waiting += [asyncio.create_task(collect(other, waits)) for _ in range(9)]
         await until(lambda: len(waits) == 9)
         assert len(server.asked) == 1 and not any(task.done() for task in waiting)
         assert len(set(waits)) == 9 and 0 < max(waits) - until_of(tmp_path) < 1
@@ -99,13 +100,18 @@ async def test_a_clock_that_jumps_makes_no_one_wait(
     clock = time.time
     monkeypatch.setattr(time, "time", lambda: clock() + jump)
     async with asyncio.timeout(60):
-        await governor.turn(lambda until: None)
+        await collect(governor, [])
     governor.refused(429, {"retry-after": "40"}, b"", 0.0, time.time())
     waits: list[float] = []
-    waiting = asyncio.create_task(governor.turn(waits.append))
+    waiting = asyncio.create_task(collect(governor, waits))
     await until(lambda: waits or waiting.done())
     assert not waiting.done() and waits[0] < time.time() + 45, "the next one who is refused says how long"
     waiting.cancel()
+
+
+async def collect(governor: AccountGovernor, waits: list[float]) -> None:
+    async for wait in governor.turn():
+        waits.append(wait)
 
 
 def until_of(place: Path) -> float:

@@ -9,7 +9,7 @@ import msgspec
 
 from treadle.agent.providers.known import Price, cost
 from treadle.errors import BudgetExceeded
-from treadle.events import Usage
+from treadle.events import Retrying, Usage
 from treadle.gateway.governor import AccountGovernor
 from treadle.gateway.recording import CallReplay
 from treadle.gateway.server import ModelGateway, Upstream, placeholder
@@ -53,8 +53,8 @@ class Reports:
     def wire_noted(self, message: str, code: str) -> None:
         self.notes.append((code, message))
 
-    def wire_waits(self, until: float, message: str) -> None:
-        self.waits.append(message)
+    def wire_waits(self, wait: Retrying) -> None:
+        self.waits.append(wait.error.message)
 
     def wire_refused(self, error: BudgetExceeded) -> None:
         self.refused.append(error)

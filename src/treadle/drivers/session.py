@@ -403,10 +403,8 @@ class DrivenSession(BaseSession):
     def wire_noted(self, message: str, code: str) -> None:
         self.emit(Warned(message=message, code=code))
 
-    def wire_waits(self, until: float, message: str) -> None:
-        wait = max(0, round((until - time.time()) * 1000))
-        error = ErrorInfo(code="rate_limited", message=message, retryable=True, retry_after_ms=wait)
-        self.emit(Retrying(attempt=1, delay_ms=wait, error=error))
+    def wire_waits(self, wait: Retrying) -> None:
+        self.emit(wait)
 
     def wire_refused(self, error: BudgetExceeded) -> None:
         """The agent has the refusal as its service's answer, and ends its turn; one that insists is ended, and one for

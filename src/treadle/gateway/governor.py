@@ -13,10 +13,11 @@ import math
 import os
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 
 import msgspec
 
+from treadle.events import ErrorInfo, Retrying
 from treadle.io.paths import private_dir, state_dir
 from treadle.io.records import FileRecord
 from treadle.wire.models.families import retry_after
@@ -56,15 +57,15 @@ class AccountGovernor:
         name = hashlib.sha256(f"{service}\0{key}".encode()).hexdigest()[:24]
         self._path = os.path.join(place or private_dir(os.path.join(state_dir(), "accounts")), f"{name}.json")
 
-    async def turn(self, announce: Callable[[float], None]) -> None:
-        """Wait until this account may be asked; `announce`: until when, if that is not now."""
+    async def turn(self) -> AsyncIterator[float]:
+        """Wait until this account may be asked. Yields until when, if that is not at once."""
         began = time.time()
         while (state := STATE.load_whole(self._path)) is not None and time.time() < began + PATIENCE:
             if not -COUNTED < state.until - time.time() < PATIENCE or _set_back(state):
                 return  # also when no client waits that long: it gets the service's own answer
             mine = await asyncio.to_thread(self._take_place)
             if mine > time.time() + 1:
-                announce(mine)
+                yield mine
             await asyncio.sleep(max(0.0, mine - time.time()))
             now = STATE.load_whole(self._path)
             if now is None or now.until <= time.time():
@@ -108,6 +109,16 @@ class AccountGovernor:
                 until = min(state.until, asked_at)  # it was made although others wait, so these need not
                 state = msgspec.structs.replace(state, until=until, answered=state.answered + 1, refused=0)
             STATE.save(self._path, state)
+
+
+def waiting(until: float) -> Retrying:
+    """No call is made before this time."""
+    wait = max(0, round((until - time.time()) * 1000))
+    when = time.strftime("%H:%M:%S", time.localtime(until))
+    shown = f"waiting for the model until {when}: " if wait <= PATIENCE * 1000 else ""
+    message = f"{shown}its service limits this account"
+    error = ErrorInfo(code="rate_limited", message=message, retryable=True, retry_after_ms=wait)
+    return Retrying(attempt=1, delay_ms=wait, error=error)
 
 
 def _place(state: AccountState) -> float:

@@ -23,9 +23,9 @@ import msgspec
 
 from treadle.confinement import PortGrant
 from treadle.errors import BudgetExceeded, StorageError
-from treadle.events import Usage
+from treadle.events import Retrying, Usage
 from treadle.gateway import recording
-from treadle.gateway.governor import PATIENCE, STATUSES, AccountGovernor
+from treadle.gateway.governor import PATIENCE, STATUSES, AccountGovernor, waiting
 from treadle.gateway.recording import CallRecorder, CallReplay
 from treadle.gateway.spending import LETTERS, Reserved, Spending
 from treadle.io.http import HttpClient, HttpError, Response
@@ -104,8 +104,8 @@ class GatewayListener(Protocol):
         """What a person should know."""
         ...
 
-    def wire_waits(self, until: float, message: str) -> None:
-        """The service limits the account: no call is made before this time."""
+    def wire_waits(self, wait: Retrying) -> None:
+        """The service limits the account: no call is made before its time."""
         ...
 
     def wire_refused(self, error: BudgetExceeded) -> None:
@@ -314,7 +314,8 @@ class ModelGateway(Passage):
         body = asked.body if reserved is None or reserved.body is None else reserved.body
         began, waited = time.monotonic(), 0.0
         while True:
-            await self._governor.turn(self._announce_wait)
+            async for until in self._governor.turn():
+                self._announce_wait(until)
             asked_at = time.time()
             async with self._client.request(asked.method, url, body, self._headers(asked.headers)) as response:
                 log.info("%s %s: %d", asked.method, asked.path, response.status)
@@ -339,9 +340,7 @@ class ModelGateway(Passage):
     def _announce_wait(self, until: float) -> None:
         if until > self._waiting_until + 1:
             self._waiting_until = until
-            when = time.strftime("%H:%M:%S", time.localtime(until))
-            wait = f"waiting for the model until {when}: " if until <= time.time() + PATIENCE else ""
-            self._tell(lambda to: to.wire_waits(until, f"{wait}its service limits this account"))
+            self._tell(lambda to: to.wire_waits(waiting(until)))
 
     async def _stream(
         self,

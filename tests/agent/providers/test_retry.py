@@ -1,12 +1,17 @@
 from collections.abc import AsyncGenerator
+from contextlib import aclosing
 
 import pytest
 
+from tests.agent.providers.helpers import ask, collect
 from tests.stand_ins.clock import ManualClock
 from treadle.agent.messages import ReplyItem
 from treadle.agent.providers.http import RetryPolicy, retrying
-from treadle.errors import ProviderError
+from treadle.agent.providers.names import ModelSettings, resolve
+from treadle.agent.providers.script import ErrorLine, parse
+from treadle.errors import ProviderError, RateLimited
 from treadle.events import Retrying, TextDelta
+from treadle.testing.server import ModelServer
 
 
 class Attempts:
@@ -68,3 +73,17 @@ async def test_a_wait_beyond_our_patience_is_an_error_now_that_carries_the_time(
     assert clock.slept == [] and caught.value.retry_after_ms == 4_000_000
     await run(Attempts([busy(4_000_000)]), clock, RetryPolicy(patience=10_000))
     assert clock.slept[0] >= 4000
+
+
+async def test_a_limit_that_one_run_was_told_holds_for_the_next_of_its_account() -> None:
+    limited = ErrorLine(status=429, message="slow down", retry_after=100)
+    async with ModelServer(parse("reply=[{text='done'}]"), faults=[limited]) as server:
+        env = {"TREADLE_BASE_URL": f"{server.url}/v1", "TREADLE_API_KEY": "one-key"}
+        refused, waiting = (resolve("chat:m", env, ModelSettings(retry=RetryPolicy(tries=1))) for _ in range(2))
+        with pytest.raises(RateLimited):
+            await collect(refused)
+        async with aclosing(waiting.stream(ask())) as items:  # type: ignore[type-var]
+            item = await anext(items)
+        assert isinstance(item, Retrying) and item.error.message.startswith("waiting for the model until ")
+        assert len(server.asked) == 1
+        await refused.aclose()

@@ -8,7 +8,7 @@ import os
 import re
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping
-from contextlib import aclosing, asynccontextmanager, contextmanager
+from contextlib import aclosing, asynccontextmanager, contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import msgspec
@@ -16,7 +16,15 @@ import msgspec
 from treadle import __version__
 from treadle.agent.messages import Image, ModelRequest, Reply, ReplyItem
 from treadle.agent.providers.known import Price, cost
-from treadle.errors import AuthFailed, ConfigError, ContextOverflow, LineTooLong, ProviderError, RateLimited
+from treadle.errors import (
+    AuthFailed,
+    ConfigError,
+    ContextOverflow,
+    LineTooLong,
+    ProviderError,
+    RateLimited,
+    StorageError,
+)
 from treadle.events import ErrorInfo, Retrying, TextDelta, Usage
 from treadle.redact import Redactor
 from treadle.session import Effort, Reasoning
@@ -24,10 +32,9 @@ from treadle.wire.common import images as wire
 from treadle.wire.common.jsontext import repaired
 
 if TYPE_CHECKING:
+    from treadle.gateway.governor import AccountGovernor
     from treadle.io.http import Response
 
-
-# A model service: its address, when a request is tried again, and what its refusals mean.
 
 # Retries, politely: the one retry rule of every provider.
 
@@ -111,9 +118,6 @@ async def retrying(
             again = Retrying(attempt=tried, delay_ms=round(wait * 1000), error=ErrorInfo(**error.envelope()))
         yield again
         await clock.sleep(wait)
-
-
-# A model service: its address, how to ask it, and whether it runs on this machine.
 
 
 class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
@@ -486,6 +490,7 @@ class HttpProvider:
         self._format = format
         self._price = price
         self._clock = clock or SystemClock()
+        self._governed = clock is None and bool(endpoint.key)
         self._client: ServiceClient | None = None
 
     @property
@@ -512,10 +517,16 @@ class HttpProvider:
     async def _attempt(self, body: bytes) -> AsyncGenerator[ReplyItem, None]:
         began = time.monotonic()
         reader = self._format.reader(self.name, self.model)
-        client = self._open()
+        client, governor = self._open(), self._governor()
+        if governor is not None:
+            from treadle.gateway.governor import waiting
+
+            async for until in governor.turn():
+                yield waiting(until)
+        asked_at = time.time()
         with without_key(self._endpoint.key):
             async with client.post(self._format.path, body) as response:
-                await self._accepted(response)
+                await self._accepted(response, governor, asked_at)
                 from treadle.wire.models.sse import decoder_for  # nothing needs it before a reply
 
                 decoder = decoder_for(response.headers.get("content-type", ""))
@@ -564,12 +575,25 @@ class HttpProvider:
             self._client = ServiceClient(self._endpoint, self._format.headers(self._endpoint.key))
         return self._client
 
-    async def _accepted(self, response: Response) -> None:
+    def _governor(self) -> AccountGovernor | None:
+        """Shared with all runs of this machine that use the key."""
+        from treadle.gateway.governor import AccountGovernor
+        from treadle.policy.network import host_of
+
+        with suppress(StorageError):  # one who may not write there asks without it
+            return AccountGovernor(host_of(self._endpoint.base_url), self._endpoint.key) if self._governed else None
+        return None
+
+    async def _accepted(self, response: Response, governor: AccountGovernor | None, asked_at: float) -> None:
         """Raise unless it begins to stream."""
         kind = response.headers.get("content-type", "")
         if response.status == 200 and "html" not in kind:
+            if governor is not None:
+                governor.succeeded(asked_at)
             return
         body = await response.beginning(LARGEST_ERROR)
+        if governor is not None:
+            governor.refused(response.status, response.headers, body, 0.0, asked_at)
         if response.status == 200:
             raise ProviderError(
                 f"{self.name} answered with a web page, not a stream: {body[:200].decode('utf-8', 'replace')}",
