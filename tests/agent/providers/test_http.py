@@ -53,7 +53,7 @@ async def test_a_refused_key_names_its_variable_and_not_the_key() -> None:
 @pytest.mark.parametrize("key", ["schlüssel\u2028", "a\nb"])
 async def test_a_key_that_no_header_can_carry_is_a_setting_to_correct(key: str) -> None:
     client = provider("http://127.0.0.1:9/v1", key=key, key_variable="ACME_API_KEY")
-    with pytest.raises(ConfigError, match="ACME_API_KEY has characters"):
+    with pytest.raises(ConfigError, match="ACME_API_KEY contains characters"):
         await collect(client)
 
 
