@@ -194,7 +194,7 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     agent: str = RUN.option(
         "The agent. Default: the one you chose with `treadle models use`, or native.", "NAME", default=""
     )
-    model: str | None = RUN.option("The model: anthropic, anthropic:MODEL, openrouter:vendor/model, local.", "NAME")
+    model: str | None = RUN.option("The model: anthropic, anthropic:MODEL, openrouter:vendor/model.", "NAME")
     system_prompt: str | None = RUN.option("Replace the agent's own system prompt.", "TEXT")
     append_system_prompt: str | None = RUN.option("Add to the system prompt.", "TEXT")
     system_prompt_file: str | None = RUN.option(type=click.Path(exists=True, dir_okay=False))

@@ -82,7 +82,7 @@ class ReceiptCheck(msgspec.Struct, kw_only=True):
 @click.argument("file", required=False)
 @click.option("--chain", is_flag=True, help="Verify every receipt in the store and their order.")
 @click.option("--key", metavar="PUBLIC", help="Require a signature by this key (treadle receipt key).")
-@click.option("--trusted", metavar="FILE", help="Require a signature by one of these keys. Default: yours, if any.")
+@click.option("--trusted", metavar="FILE", help="Require a signature by one of these keys. Default: trusted-keys.toml.")
 @click.option("--expect-last", metavar="SHA256", help="With --chain: the expected hash of the last receipt.")
 @click.option("--expect", multiple=True, metavar="NAME=VALUE,...", help="A required value in the receipt. Repeatable.")
 @click.option("--policy", metavar="FILE", help="The required values as a TOML file: confined = true.")

@@ -180,7 +180,7 @@ class Claims:
                 if not force or not reason.strip():
                     raise Denied(
                         f"the claim of {haid} is not {caller}'s to release",
-                        hint="ask its holder, or wait until it ends (a person: heimdall-claim --help)",
+                        hint="ask its holder, or wait until it expires (a person: --force with a reason)",
                     )
                 from treadle.coordination import capsules
 

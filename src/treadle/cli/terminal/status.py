@@ -148,10 +148,10 @@ STATUS_HELP = """Show a terminal's state.
     treadle status ID [--json]
 
 Prints session, pid, idle_ms, alive and state. If the agent's own report and its screen disagree, "but" is the source
-that was not believed. "mode" is shown while the input box takes something else than prompts, such as shell commands. If
-the program waits for a person: the question and its dialog id. Then the texts queued with `treadle send --when-idle`.
---json adds the evidence, and the exit record of an ended terminal. If the supervisor does not respond, as on a very
-busy machine, the state is unknown.
+that was not believed. "mode" is shown while the input box takes something other than prompts, such as shell commands.
+If the program waits for a person: the question and its dialog id. Then the texts queued with `treadle send
+--when-idle`. --json adds the evidence, and the exit record of an ended terminal. If the supervisor does not respond,
+as on a very busy machine, the state is unknown.
 """
 
 

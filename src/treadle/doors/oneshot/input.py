@@ -232,7 +232,7 @@ class Inquiries:
         asked = str(request.get("path") or "")
         path = os.path.join(self._cwd(), asked)
         if not isinstance(self._session, Adaptable) or not self._session.may_read(path):
-            raise NotFound(f"{asked} is not a file that the agent may read without a question")
+            raise NotFound(f"{asked} is not a file that the agent may read without asking")
         wanted = request.get("max_bytes")
         try:
             data = read_at_most(path, min(wanted, MOST) if isinstance(wanted, int) and wanted > 0 else MOST)
