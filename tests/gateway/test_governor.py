@@ -58,6 +58,16 @@ async def test_what_no_wait_helps_against_is_passed_on(tmp_path: Path) -> None:
             assert (await ask(wiring.url, PATHS["anthropic"], BODY)).status == 200
 
 
+async def test_what_cannot_be_noted_ends_no_run(tmp_path: Path) -> None:
+    governor = AccountGovernor("service", KEY, place=str(tmp_path / "full"))
+    (tmp_path / "full").write_text("a file in place of the folder")
+    assert governor.refused(429, {"retry-after": "7"}, b"", 0.0, time.time()) == 7
+    governor.succeeded(time.time())
+    waits: list[float] = []
+    await collect(governor, waits)
+    assert waits == []
+
+
 async def test_a_limit_on_a_list_of_models_makes_no_call_wait(tmp_path: Path) -> None:
     async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")

@@ -14,9 +14,11 @@ import os
 import re
 import time
 from collections.abc import AsyncIterator, Mapping
+from contextlib import suppress
 
 import msgspec
 
+from treadle.errors import StorageError
 from treadle.events import ErrorInfo, Retrying
 from treadle.io.paths import private_dir, state_dir
 from treadle.io.records import FileRecord
@@ -60,22 +62,29 @@ class AccountGovernor:
     async def turn(self) -> AsyncIterator[float]:
         """Wait until this account may be asked. Yields until when, if that is not at once."""
         began = time.time()
-        while (state := STATE.load_whole(self._path)) is not None and time.time() < began + PATIENCE:
+        while (state := self._state()) is not None and time.time() < began + PATIENCE:
             if not -COUNTED < state.until - time.time() < PATIENCE or _set_back(state):
                 return  # also when no client waits that long: it gets the service's own answer
             mine = await asyncio.to_thread(self._take_place)
             if mine > time.time() + 1:
                 yield mine
             await asyncio.sleep(max(0.0, mine - time.time()))
-            now = STATE.load_whole(self._path)
+            now = self._state()
             if now is None or now.until <= time.time():
                 return
 
+    def _state(self) -> AccountState | None:
+        """None also where it cannot be read: a full disk, or one who may not look there, ends no run."""
+        with suppress(StorageError):
+            return STATE.load_whole(self._path)
+        return None
+
     def _take_place(self) -> float:
-        with STATE.locked(self._path):
+        with suppress(StorageError), STATE.locked(self._path):
             state = STATE.load_whole(self._path) or AccountState()
             STATE.save(self._path, msgspec.structs.replace(state, row=state.row + 1))
             return _place(state)
+        return time.time()
 
     def refused(
         self, status: int, headers: Mapping[str, str], body: bytes, waited: float, asked_at: float
@@ -84,7 +93,8 @@ class AccountGovernor:
         if status not in STATUSES or re.search(OUT_OF_MONEY, body):
             return None
         asked = retry_after(headers, time.time())
-        with STATE.locked(self._path):
+        wait = FIRST if asked is None else asked
+        with suppress(StorageError), STATE.locked(self._path):
             state, now = STATE.load_whole(self._path) or AccountState(), time.time()
             state = AccountState() if _set_back(state) else state
             refused = state.refused + 1
@@ -98,10 +108,10 @@ class AccountGovernor:
 
     def succeeded(self, asked_at: float) -> None:
         """Note that a call was answered which was made at this time: what was refused before that counts no more."""
-        state = STATE.load_whole(self._path)
+        state = self._state()
         if state is None or state.until < time.time() - COUNTED:
             return
-        with STATE.locked(self._path):
+        with suppress(StorageError), STATE.locked(self._path):
             state = STATE.load_whole(self._path) or AccountState()
             if asked_at < state.refused_at:
                 state = msgspec.structs.replace(state, at_once=state.at_once + 1)
