@@ -110,8 +110,14 @@ async def test_the_tree_is_as_it_was_before_the_turn(
     [
         ("mkdir build && echo x > build/out; echo x > a.txt", "ignored or too large: build/out."),
         ("head -c 200 /dev/zero > large; echo x > a.txt", "ignored or too large: large."),
-        ("echo x > a.txt; git -c user.name=a -c user.email=a@b commit -qam second", "No commit was moved: HEAD is at"),
-        ("cd sub && git -c user.name=a -c user.email=a@b commit -qm x --allow-empty", "the submodule sub is at"),
+        (
+            "echo x > a.txt; git -c core.hooksPath=/ -c user.name=a -c user.email=a@b commit -qam second",
+            "No commit was moved: HEAD is at",
+        ),
+        (
+            "cd sub && git -c core.hooksPath=/ -c user.name=a -c user.email=a@b commit -qm x --allow-empty",
+            "the submodule sub is at",
+        ),
     ],
 )
 async def test_what_does_not_come_back_is_said(

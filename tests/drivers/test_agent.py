@@ -129,7 +129,7 @@ async def test_a_session_is_opened_with_what_the_settings_add_to_it(
 async def test_what_cannot_be_opened_is_refused_before_anything_is_started(tmp_path: Path) -> None:
     agent = Seen(msgspec.structs.replace(SOME, capabilities={}), Launch(argv=("sh",)), environ={})
     around = wrapped(agent, agent.card, agent.launch, environ={})
-    with pytest.raises(ConfigError, match="gone is not there") as missing:
+    with pytest.raises(ConfigError, match="gone does not exist") as missing:
         await around.open(SessionSpec(cwd=str(tmp_path / "gone")))
     assert missing.value.hint == "make it, or name another"
     with pytest.raises(Unsupported, match="cannot be told which model"):

@@ -369,7 +369,7 @@ async def test_what_comes_after_the_end_of_a_turn_is_not_of_that_turn(tmp_path: 
     ("limits", "line", "problem"),
     [
         ({"max_tokens": 5}, '{"use": 3}\n', "6 tokens are used, 5 were allowed"),
-        ({"max_iterations": 1}, '{"step": 0}\n', "told went on after 1 iterations"),
+        ({"max_iterations": 1}, '{"step": 0}\n', "told continued after 1 iterations"),
     ],
 )
 async def test_one_that_exceeds_a_limit_is_stopped_and_can_go_on(

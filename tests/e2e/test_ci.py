@@ -157,6 +157,9 @@ def commands(section: str) -> str:
     return "\n".join(re.findall(r"```sh\n(.*?)```", after, re.DOTALL))
 
 
+URL = "https://me:token@example.com/a/b.git"
+
+
 class Request:
     """A forge with a repository whose main has a gate, and a clone of it in which a run has worked, as on the page."""
 
@@ -170,8 +173,8 @@ class Request:
         (place / "model.toml").write_text(
             calls("bash", {"command": "echo x > made.txt"}) + says("Done.", times="always")
         )
-        here = f"git config user.name x; git config user.email x; git config remote.origin.pushurl {self.origin}\n"
-        here += "git config remote.origin.url https://me:token@example.com/a/b.git\n"
+        here = f"git config user.name x; git config user.email x; git config remote.origin.url {URL}\n"
+        here += f"git config url.{self.origin}.insteadOf {URL}\n"
         self.typed(here + commands("On the branch that requests go to"))
         self.typed(commands("Where the agent runs").replace("@task.md", f"@{place}/task.md"), place / "model.toml")
         self.commit = git("rev-parse", "agent/task", cwd=str(self.origin)).stdout.decode().strip()

@@ -16,9 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from treadle.io.process import table
-from treadle.terminal import client
+from treadle.terminal.client import Client
 from treadle.terminal.places import Place
-from treadle.wire.terminal import frames as wire
 
 WAIT = 50.0
 
@@ -90,21 +89,6 @@ class Stage:
             if found := table.look(supervisor):
                 for process in (*table.descendants(supervisor), found):
                     table.send(process, 9)
-
-
-class Client(client.Client):
-    """One that reads all output."""
-
-    exit_code: int | None = None
-
-    def output(self, timeout: float) -> Iterator[bytes]:
-        """The output until the program has ended; then `exit_code` is set."""
-        self.subscribe()
-        for message in self.messages(timeout):
-            if isinstance(message, wire.ProgramOutput):
-                yield message.data
-            elif isinstance(message, wire.Exit):
-                self.exit_code = message.code
 
 
 @contextmanager

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.terminal.support import Client, Stage, until
+from tests.terminal.support import Stage, until
 from treadle.errors import NotFound, PeerExited, PeerStalled, RemoteProtocolError, TimedOut, Unsupported
+from treadle.terminal.client import Client
 from treadle.wire.terminal import frames as wire
 
 

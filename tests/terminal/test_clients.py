@@ -110,7 +110,7 @@ def test_one_who_only_watches_can_do_nothing(stage: Stage) -> None:
         client.input(b"forbidden\n")
         assert client.type_in(b"x", wire.ANYWAY)["why"] == client.prompt(b"x", wire.AT_ANY_TIME)["why"] == "read only"
         client.resize(11, 11)
-        client.send(wire.Kill())
+        client.kill()
         client.send(wire.Stop(0))
         assert client.status().alive == 1
         assert size_of(client) == (220, 50)

@@ -15,7 +15,6 @@ from pathlib import Path
 import pytest
 
 from tests.terminal.support import (
-    Client,
     Stage,
     alive,
     connected,
@@ -28,6 +27,7 @@ from tests.terminal.support import (
 )
 from tests.waiting import stop
 from treadle.io.process import table
+from treadle.terminal.client import Client
 from treadle.terminal.loop import READ
 from treadle.terminal.places import Place
 from treadle.terminal.supervisor import Supervisor
@@ -222,7 +222,7 @@ def test_after_death_status_says_so_and_a_new_subscriber_gets_replay_and_exit(st
         assert b"".join(client.output(50)) == b"last words\r\n"
         assert client.exit_code == 9
         client.input(b"anybody there?")
-        client.send(wire.Kill())
+        client.kill()
         assert client.status().alive == 0
 
 
@@ -306,7 +306,7 @@ def test_input_that_nobody_reads_is_bounded_and_others_are_still_heard(stage: St
             for _ in range(100):
                 sock.sendall(b"\x01\x00\x10\x00\x00" + bytes(1 << 20))
         assert client.status().alive == 1
-        client.send(wire.Kill())
+        client.kill()
         until(lambda: not client.status().alive)
 
 
@@ -461,7 +461,7 @@ def test_kill_is_sigterm_to_the_group_and_gives_143(stage: Stage) -> None:
     with connected(place) as client:
         output = client.output(50)
         grandchild = int(next(output))
-        client.send(wire.Kill())
+        client.kill()
         list(output)
         assert client.exit_code == 143
     until(lambda: not alive(grandchild))
@@ -474,7 +474,7 @@ def test_kill_without_the_group_spares_what_runs_beside_it(stage: Stage) -> None
     with connected(place) as client:
         output = client.output(50)
         grandchild = int(next(output).split()[0])
-        client.send(wire.Kill())
+        client.kill()
         list(output)
     try:
         until(lambda: not os.path.exists(place.pid))

@@ -65,6 +65,10 @@ class Client:
     def resize(self, cols: int, rows: int) -> None:
         self.send(wire.Resize(cols, rows))
 
+    def kill(self) -> None:
+        """Send one SIGTERM to the program's process group."""
+        self.send(wire.Kill())
+
     # Questions...
 
     def status(self) -> wire.StatusReply:
@@ -143,6 +147,17 @@ class Client:
             yield message
             if isinstance(message, wire.Exit):
                 return
+
+    def output(self, timeout: float | None = None) -> Iterator[bytes]:
+        """Subscribe and yield the output until the program has ended; then `exit_code` is set."""
+        self.subscribe()
+        for message in self.messages(timeout):
+            if isinstance(message, wire.ProgramOutput):
+                yield message.data
+            elif isinstance(message, wire.Exit):
+                self.exit_code = message.code
+
+    exit_code: int | None = None
 
     # The wire...
 

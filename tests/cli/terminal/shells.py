@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from tests.installed import TREADLE, treadle
-from tests.terminal.support import WAIT, Client, Stage, connected, until
+from tests.terminal.support import WAIT, Stage, connected, until
 from treadle.cli.terminal import main
 from treadle.io.files import read_if_there
+from treadle.terminal.client import Client
 from treadle.terminal.places import Place
 from treadle.terminal.viewers.screen import snapshot
 

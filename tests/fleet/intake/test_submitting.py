@@ -79,7 +79,7 @@ def test_an_order_has_what_was_asked_for_and_where_it_starts_from(repository: Pa
     assert made(replace(asked, in_place=True), by="").base == ""
     landing = made(replace(asked, land=HERE), by="")
     assert landing.base == "" and landing.land and landing.land != HERE
-    with pytest.raises(ConfigError, match="no repository"):
+    with pytest.raises(ConfigError, match="not in a git repository"):
         made(OrderRequest(task="t", root=str(tmp_path), land=HERE), by="")
 
 
