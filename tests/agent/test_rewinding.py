@@ -105,19 +105,16 @@ async def test_the_tree_is_as_it_was_before_the_turn(
     assert not repository or state == (git(project, "rev-parse", "HEAD"), git(project, "diff", "--cached"))
 
 
+COMMIT = "git -c core.hooksPath=/ -c user.name=a -c user.email=a@b commit"
+
+
 @pytest.mark.parametrize(
     ("command", "said"),
     [
         ("mkdir build && echo x > build/out; echo x > a.txt", "ignored or too large: build/out."),
         ("head -c 200 /dev/zero > large; echo x > a.txt", "ignored or too large: large."),
-        (
-            "echo x > a.txt; git -c core.hooksPath=/ -c user.name=a -c user.email=a@b commit -qam second",
-            "No commit was moved: HEAD is at",
-        ),
-        (
-            "cd sub && git -c core.hooksPath=/ -c user.name=a -c user.email=a@b commit -qm x --allow-empty",
-            "the submodule sub is at",
-        ),
+        (f"echo x > a.txt; {COMMIT} -qam second", "No commit was moved: HEAD is at"),
+        (f"cd sub && {COMMIT} -qm x --allow-empty", "the submodule sub is at"),
     ],
 )
 async def test_what_does_not_come_back_is_said(

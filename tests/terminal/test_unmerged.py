@@ -55,6 +55,6 @@ def test_a_record_that_cannot_be_read_may_be_the_way_to_work_so_its_id_is_not_gi
     place: Place, record: str
 ) -> None:
     Path(place.exit).write_text(record)
-    with pytest.raises(ConfigError, match="is not known") as refused:
+    with pytest.raises(ConfigError, match="is unknown") as refused:
         lock.check(place)
     assert place.exit in str(refused.value.hint)

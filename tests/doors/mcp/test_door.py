@@ -171,7 +171,7 @@ async def test_a_started_run_is_seen_cancelled_and_goes_on(tmp_path: Path) -> No
         said = await talk.call("start", prompt="x")
         assert said["status"] == "running" == (await talk.call("status", run=said["run"]))["status"]
         busy = await talk.whole("start", prompt="y", run=said["run"])
-        assert busy["isError"] and "at work" in busy["content"][0]["text"]
+        assert busy["isError"] and "still running" in busy["content"][0]["text"]
         assert (await talk.call("cancel", run=said["run"]))["status"] == "interrupted"
         assert (await talk.call("run", prompt="y", run=said["run"]))["text"] == "again"
 

@@ -27,7 +27,7 @@ async def started(agent: ScriptedAgent, prompt: str = "go") -> tuple[Runs, Agent
 
 async def test_a_run_at_work_takes_no_second_prompt() -> None:
     made, run = await started(ScriptedAgent([asyncio.Event()]))
-    with pytest.raises(Busy, match="at work"):
+    with pytest.raises(Busy, match="still running"):
         await run.prompt("too")
     await made.close()
     assert run.status == "interrupted"

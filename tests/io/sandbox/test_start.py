@@ -343,7 +343,7 @@ if by_bubblewrap:
 
     async def test_a_sandbox_that_cannot_be_made_says_why(tmp_path: Path) -> None:
         walls = Confinement(write=(str(tmp_path),), temp=str(tmp_path / "not-there"))
-        with pytest.raises(LocalError, match="cannot be made: No such file"):
+        with pytest.raises(LocalError, match="cannot be created: No such file"):
             await sh(walls, "true", tmp_path)
 
     async def test_processes_are_apart_and_may_do_nothing_special(tmp_path: Path) -> None:
