@@ -22,9 +22,11 @@ ABSENT = ("is not in the sandbox", "is not passed into the sandbox")
 
 
 def results(place: Path, commands: tuple[str, ...]) -> list[str]:
-    """What the agent is told about each of the commands."""
+    """What the agent is told about each of the commands, of which each begins at the top."""
     replies = [
-        f'[[reply]]\n[[reply.call]]\nname = "bash"\narguments = {{ command = {json.dumps(one)} }}\n' for one in commands
+        f'[[reply]]\n[[reply.call]]\nname = "bash"\narguments = {{ command = {json.dumps(typed)} }}\n'
+        for one in commands
+        for typed in (one, f"cd {place}")
     ]
     script = place.parent / "script.toml"
     script.write_text("".join((*replies, '[[reply]]\ntext = "done"\n')))
@@ -34,7 +36,7 @@ def results(place: Path, commands: tuple[str, ...]) -> list[str]:
     lines = [json.loads(line) for line in done.stdout.splitlines()]
     assert lines and lines[-1]["result"] == "done" and not lines[-1]["permission_denials"], done.stderr
     blocks = [block for line in lines if line["type"] == "user" for block in line["message"]["content"]]
-    return [str(block["content"]) for block in blocks if block["type"] == "tool_result"]
+    return [str(block["content"]) for block in blocks if block["type"] == "tool_result"][::2]
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,7 @@ def test_what_no_receipt_can_hold_costs_only_what_was_said(source: Path, store: 
     host.observed.trace.extend([ToolCalled(ts="2025-01-01T00:00:00Z", tool_name="x", input=object())])
     receipt = store.add(make_receipt(host.observed))
     assert store.get(host.run_id) == receipt and receipt.outcome == "failed"
-    assert "makes no receipt: TypeError" in more(receipt)["end"]["message"]
+    assert "makes no valid receipt: TypeError" in more(receipt)["end"]["message"]
 
 
 def test_secrets_of_the_order_and_of_our_environment_are_known(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
