@@ -105,4 +105,4 @@ def test_a_kept_chat_can_be_driven_by_its_state_alone(tmp_path: Path) -> None:
         assert '"done": true' in treadle("status", "c", "--json")
     finally:
         treadle("kill", "c")
-        shutil.rmtree(home)
+        shutil.rmtree(home, ignore_errors=True)  # its supervisor may still write how it ended
