@@ -20,7 +20,7 @@ import msgspec
 
 from treadle.errors import StorageError
 from treadle.events import ErrorInfo, Retrying
-from treadle.io.paths import private_dir, state_dir
+from treadle.io.paths import ACCOUNTS, private_dir, state_dir
 from treadle.io.records import FileRecord
 from treadle.wire.models.families import retry_after
 
@@ -57,7 +57,7 @@ STATE = FileRecord(AccountState, sync=False)
 class AccountGovernor:
     def __init__(self, service: str, key: str, *, place: str = "") -> None:
         name = hashlib.sha256(f"{service}\0{key}".encode()).hexdigest()[:24]
-        self._path = os.path.join(place or private_dir(os.path.join(state_dir(), "accounts")), f"{name}.json")
+        self._path = os.path.join(place or private_dir(os.path.join(state_dir(), ACCOUNTS)), f"{name}.json")
 
     async def turn(self) -> AsyncIterator[float]:
         """Wait until this account may be asked. Yields until when, if that is not at once."""

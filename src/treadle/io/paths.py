@@ -26,6 +26,10 @@ def state_dir() -> str:
     return os.path.join(_xdg("XDG_DATA_HOME", ".local/share"), "treadle")
 
 
+ACCOUNTS = "accounts"
+"""The folder in it for the limits of model accounts; made when a service first states one."""
+
+
 def config_file() -> str:
     """The user's settings file: in `TREADLE_HOME` when that is set, else in the user's config directory."""
     if os.environ.get("TREADLE_HOME"):

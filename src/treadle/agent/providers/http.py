@@ -26,6 +26,7 @@ from treadle.errors import (
     StorageError,
 )
 from treadle.events import ErrorInfo, Retrying, TextDelta, Usage
+from treadle.io.paths import ACCOUNTS, state_dir
 from treadle.redact import Redactor
 from treadle.session import Effort, Reasoning
 from treadle.wire.common import images as wire
@@ -517,7 +518,8 @@ class HttpProvider:
     async def _attempt(self, body: bytes) -> AsyncGenerator[ReplyItem, None]:
         began = time.monotonic()
         reader = self._format.reader(self.name, self.model)
-        client, governor = self._open(), self._governor()
+        limited = os.path.isdir(os.path.join(state_dir(), ACCOUNTS))  # else no run here was told of a limit yet
+        client, governor = self._open(), self._governor() if limited else None
         if governor is not None:
             from treadle.gateway.governor import waiting
 
@@ -592,7 +594,7 @@ class HttpProvider:
                 governor.succeeded(asked_at)
             return
         body = await response.beginning(LARGEST_ERROR)
-        if governor is not None:
+        if governor := governor or self._governor():
             governor.refused(response.status, response.headers, body, 0.0, asked_at)
         if response.status == 200:
             raise ProviderError(
