@@ -52,6 +52,7 @@ for line in sys.stdin:
 
 async def session(peer: LinePeer, hello: dict[str, Any] = HELLO) -> tuple[Caller, str]:
     caller = Caller(peer)
+    caller.offers = _permitted
     await caller.result("initialize", hello)
     line = await caller.call("session/new", {"cwd": peer.cwd, "mcpServers": []})
     if "error" in line:
@@ -59,6 +60,15 @@ async def session(peer: LinePeer, hello: dict[str, Any] = HELLO) -> tuple[Caller
     ident = line["result"].get("sessionId")
     expect(isinstance(ident, str) and ident != "", line, "the session has no id")
     return caller, str(ident)
+
+
+async def _permitted(method: str, params: dict[str, Any]) -> dict[str, Any] | None:
+    """Every client answers a question for permission; files and terminals are offered apart."""
+    return ALLOW(_options(params)) if method == "session/request_permission" else None
+
+
+def _options(params: dict[str, Any]) -> list[dict[str, Any]]:
+    return [one for one in params.get("options") or [] if isinstance(one, dict) and "optionId" in one]
 
 
 def prompt(ident: str, text: str = "Hello.") -> dict[str, Any]:
@@ -503,9 +513,7 @@ class Working:
         self.hasty += self.done()
         if self._outcome is CANCELLED:
             await self.caller.notify("session/cancel", {"sessionId": self.ident})
-        return self._outcome(
-            [one for one in params.get("options") or [] if isinstance(one, dict) and "optionId" in one]
-        )
+        return self._outcome(_options(params))
 
     @classmethod
     async def begun(cls, peer: LinePeer, command: str, outcome: Choosing = ALLOW) -> "Working":
