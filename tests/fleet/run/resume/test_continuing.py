@@ -161,7 +161,7 @@ async def test_a_parked_order_holds_no_slot_and_goes_on_with_the_answer(
     tmp_path: Path,
 ) -> None:
     await start_node(slots=1)
-    order = work(repository, model(tmp_path, *asks("It was given")), park=0.1, claims=("asked.txt",))
+    order = work(repository, model(tmp_path, *asks("It was given")), park=0.0, claims=("asked.txt",))
     other, clash = spec(), spec(root=str(repository), claims=("asked.txt",))
     await give(bus, order)
     async with asyncio.timeout(60):
