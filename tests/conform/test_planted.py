@@ -51,6 +51,15 @@ async def test_a_right_program_keeps_every_clause(protocol: str) -> None:
     assert {one.sentence: one.seen for one in rulings if one.outcome != "kept"} == {}
 
 
+@pytest.mark.parametrize("words", ["all blocks of a prompt", "after session/cancel the", "two sessions work at once"])
+async def test_an_agent_that_asks_before_every_answer_is_right(words: str) -> None:
+    (clause,) = (one for one in kit("acp").clauses if one.sentence.startswith(words))
+    [one] = await judge(
+        Kit(protocol="acp", specification="", clauses=[clause]), program("acp", "asks before every answer")
+    )
+    assert one.outcome == "kept", one.seen
+
+
 ROWS = [(protocol, one) for protocol in MISSED for one in faults(protocol)]
 
 

@@ -9,7 +9,7 @@ import threading
 import urllib.parse
 from typing import Any
 
-from rpc import F, Peer, Refused
+from rpc import NAME, F, Peer, Refused
 
 PEER = Peer()
 PIECE = 4000
@@ -91,6 +91,8 @@ class Session:
 
     def turn(self, text: str) -> str:
         self.stop.clear()
+        if NAME == "asks before every answer" and not self.allowed("c0", "go"):  # that is no fault
+            raise Refused(-32603, "no one allowed it")
         self.messages.append({"role": "user", "content": text[:65536] if F("a long prompt is cut") else text})
         while True:
             message = self.model()
