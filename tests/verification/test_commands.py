@@ -76,7 +76,11 @@ def test_evidence_is_a_record_of_its_own_signed_and_named_by_the_receipt_that_it
     shown = treadle("evidence", name).stdout
     assert f"signed with {key}" in shown and f"receipt   {receipt['receipt_sha256']}" in shown and "passed: " in shown
     record = state_home / "treadle" / "evidence" / f"{name}.json"
-    record.write_text(record.read_text().replace('"passed"', '"proven"'))
+    written = record.read_text()
+    record.write_text(written.replace('"passed"', '"failed"'))  # found out after the run
+    verified = treadle("receipt", "verify", "latest", "--expect", "evidence=passed")
+    assert verified.returncode and "it says passed, and the record of its evidence here failed" in verified.stdout
+    record.write_text(written.replace('"passed"', '"proven"'))
     assert "ALTERED" in treadle("evidence", name).stdout
     record = record.rename(record.with_name(f"{'0' * 32}.json"))
     assert "there is no" in treadle("evidence", "0" * 32).stderr, "it is about something else"
