@@ -134,7 +134,6 @@ def test_the_list_of_keys_is_made_from_the_wire() -> None:
     for key in theirs:
         content = "as in [Fields](#fields)" if key.kind is Spec else _fields(key.kind)
         rows.append(f"- `{key.pattern}` ({'; '.join(filter(None, [_writers(key), key.lives]))}): {content}\n")
-    rows.append(f"\nInternal: {', '.join(f'`{key.pattern}`' for key in KEYS if key not in theirs)}.\n")
     made(ROOT / "docs" / "reference" / "fleet.md", "keys", "".join(rows))
 
 
@@ -142,7 +141,6 @@ def test_the_list_of_subjects_is_made_from_the_wire() -> None:
     subjects = {each.pattern: each for each in SUBJECTS if not each.pattern.startswith(BUCKET)}
     ours = [pattern for pattern in subjects if re.match(r"fleet\.(in\.node|beat|tell)", pattern)]
     rows = [f"- `{name}`: {_fields(each.type)}\n" for name, each in subjects.items() if name not in ours]
-    rows.append(f"\nInternal: {', '.join(f'`{pattern}`' for pattern in ours)}.\n")
     made(ROOT / "docs" / "reference" / "fleet.md", "subjects", "".join(rows))
 
 
@@ -184,8 +182,7 @@ def test_the_index_lists_every_page_under_its_kind() -> None:
 def test_the_page_of_commands_is_made_from_them() -> None:
     rows = []
     for purpose, group in GROUPS.items():
-        rows.append(f"\n{purpose}:\n\n")
-        rows += [f"- `{name}`: {summary}\n" for name, (_, summary) in group.items()]
+        rows.append(f"- {purpose}: {', '.join(f'`{name}`' for name in group)}\n")
     made(ROOT / "docs" / "reference" / "commands.md", "commands", "".join(rows))
 
 

@@ -192,7 +192,6 @@ DOORS: dict[str, Callable[[Desk], Awaitable[str]]] = {
     "a2a": a2a,
     "library": library,
 }
-"""The columns of docs/reference/agents-doors.md."""
 
 
 @pytest.mark.parametrize(("door", "agent"), spread(product(DOORS, AGENTS), quick=0, slow=6))

@@ -18,7 +18,7 @@ from tests.live.peer import ADAPTERS
 from treadle.conform.kit import Candidate, Ruling, counts, judge
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "conform.md"
-HEAD = "| Protocol | Program | Kept | Not tried | Broken | Last run |\n|---|---|---|---|---|---|\n"
+HEAD = "| Protocol | Program | Kept | Not tried | Last run |\n|---|---|---|---|---|\n"
 BEGIN, END = "<!-- peers -->\n", "<!-- end of peers -->\n"
 BIN = Path(sys.executable).parent
 AGENTS = ("gemini", "opencode", "qwen", "kimi", "copilot", *ADAPTERS)
@@ -51,9 +51,8 @@ def programs() -> dict[tuple[str, str], str]:
 
 def row(protocol: str, name: str, rulings: list[Ruling]) -> str:
     kept, broken, untried = counts(rulings)
-    wrong = "; ".join(ruling.sentence for ruling in rulings if ruling.outcome == "broken") or "-"
     day = datetime.now(UTC).date()
-    return f"| {protocol} | {name} | {kept} of {kept + broken} | {untried} | {wrong} | {day} |"
+    return f"| {protocol} | {name} | {kept} of {kept + broken} | {untried} | {day} |"
 
 
 def main() -> None:

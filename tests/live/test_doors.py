@@ -1,7 +1,7 @@
 """What an agent does not declare, asked for over every door: refused or warned about where it was asked, never lost.
 
 The agents are played from recordings of the real programs, through the installed command, and what they hear is
-written down: what was refused, none of them has heard of. The table is a page of the docs, made by this run.
+written down: what was refused, none of them has heard of.
 """
 
 import asyncio
@@ -11,6 +11,7 @@ import json
 import os
 import sys
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -36,7 +37,6 @@ from treadle.sessions.abilities import ABILITIES, can
 from treadle.sessions.totals import run_turn
 
 KEPT = CACHE / "doors.json"
-PAGE = Path(__file__).parents[2] / "docs" / "reference" / "agents-doors.md"
 POLICY = "cannot be made to follow the order's policy"
 """The reason of a sidecar, whose orders state which tools may be used."""
 OWN_PROGRAM = "cannot use tools and hooks of a program"
@@ -451,36 +451,9 @@ def kept() -> dict[str, dict[str, dict[str, list[str]]]]:
     return found
 
 
-def test_the_results_are_a_page_of_the_docs() -> None:
+def test_no_wish_was_lost_in_silence() -> None:
     """Runs last."""
-    PAGE.write_text(page(kept()))
-
-
-HEAD = """# What an agent cannot do, asked for over every door
-
-Made by `make test-agents PART=doors`: every agent that does not declare an ability is asked for it over every door that
-has a way to ask. *refused*: the door answers with the reason, and the agent hears nothing. *denied*: an approval of
-another input is a denial. *warned*: the work goes on with a warning.
-"""
-FOOT = """The chat, the page and `treadle fleet say` use the same check on the session itself.
-"""
-
-
-def page(found: dict[str, dict[str, dict[str, list[str]]]]) -> str:
-    became: dict[str, dict[str, list[str]]] = {door: {} for door in DOORS}
-    asked: dict[str, tuple[str, str]] = {}
-    for door, ability, name in CASES:
-        word, day = found.get(door, {}).get(ability, {}).get(name, ["not tried", ""])
-        if ability not in (abilities := became[door].setdefault(word, [])):
-            abilities.append(ability)
-        if day:
-            asked[f"{name}, {ability}, {door}"] = (word, day)
-    rows = [
-        f"- {door}: " + "; ".join(f"{word}: {', '.join(abilities)}" for word, abilities in words.items())
-        for door, words in became.items()
-    ]
-    lost = sorted(case for case, (word, _) in asked.items() if word == "lost")
-    told = f"Silent losses: {len(lost)} of {len(asked)} (agents, abilities and doors)"
-    days = sorted({day for _, day in asked.values()})
-    last = f"{told}{': ' if lost else ''}{'; '.join(lost)}; tried on {' and '.join(days)}."
-    return "\n".join([HEAD, *rows, "", last, "", FOOT])
+    found = kept()
+    tried = {case: found.get(case[0], {}).get(case[1], {}).get(case[2], [""])[0] for case in CASES}
+    print(Counter(tried.values()))
+    assert not [case for case, word in tried.items() if word == "lost"]

@@ -949,8 +949,6 @@ _DURING_A_TURN = {"never": "", "with arguments": " With arguments not during a t
 
 def reference() -> str:
     """The list of docs/reference/slash-commands.md."""
-    rows = []
-    for command in COMMANDS.values():
-        forms = ", ".join(f"`{form}`" for form in command.forms)
-        rows.append(f"- {forms}: {command.help}{_DURING_A_TURN[command.alone]}\n")
-    return "".join(rows)
+    return "".join(
+        f"- `/{name}`: {command.help}{_DURING_A_TURN[command.alone]}\n" for name, command in COMMANDS.items()
+    )
