@@ -30,13 +30,18 @@ def of(events: list[AnyEvent], kind: type[Any]) -> list[Any]:
 
 
 DELEGATE_WRITE = (
-    calls("task", {"description": "write", "prompt": "write the file"}, when="^go$", usage={"input": 40, "output": 10})
+    calls(
+        "task",
+        {"description": "write", "prompt": "write the file"},
+        when="^go$",
+        usage={"input": 40_000, "output": 10_000},
+    )
     + calls(
         "write_file",
         {"file_path": "made.txt", "content": "hello"},
         when="write the file",
         system="for another agent",
-        usage={"input": 60, "output": 40},
+        usage={"input": 60_000, "output": 40_000},
     )
-    + says("done", times="always", usage={"input": 60, "output": 40})
+    + says("done", times="always", usage={"input": 60_000, "output": 40_000})
 )

@@ -32,12 +32,11 @@ from treadle.events import (
     ToolEnded,
     ToolStarted,
     TurnEnded,
-    Usage,
     Warned,
 )
 from treadle.session import Access, Answer, Decision, HookVerdict, Limits, Prompt
 from treadle.sessions.session import Turn
-from treadle.sessions.totals import Totals, totals
+from treadle.sessions.totals import totals
 
 
 class NoArgs(msgspec.Struct, frozen=True):
@@ -115,7 +114,6 @@ class Run:
         self.provider = ScriptedProvider(parse(script))
         self.turn = Turn(Prompt(text="go"))
         self.transcript = Transcript.create(cwd=str(tmp_path), model="scripted")
-        self.spent = Totals()
         registry = Registry([*builtin(("read_file", "write_file")), *tools])
         self.parts = Parts(
             provider=self.provider,
@@ -129,7 +127,6 @@ class Run:
             hooks=more.get("hooks", NoHooks()),
             permit=more.get("permit", self.allow),
             tool_context=lambda call: _context(tmp_path, call, self),
-            spent=lambda: self.spent,
             emit=self.emit,
             room=self.room,
             watching=more.get("watching"),
@@ -138,8 +135,6 @@ class Run:
 
     def emit(self, event: Event) -> None:
         self.events.append(event)
-        if isinstance(event, Usage):
-            self.spent = self.spent.plus(event)
 
     async def room(self) -> None:
         pass

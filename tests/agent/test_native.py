@@ -120,11 +120,11 @@ async def test_a_subagent_works_in_the_mode_of_now_and_not_of_then(opened: Opene
 
 
 async def test_a_subagent_spends_from_the_same_purse(opened: Opened) -> None:
-    session = await opened(DELEGATE_WRITE, mode=None, limits=Limits(max_tokens=120))
+    session = await opened(DELEGATE_WRITE, mode=None, limits=Limits(max_tokens=120_000))
     events = await turn(session)
     [failed] = [event.task for event in of(events, TaskChanged) if event.change == "failed"]
     assert failed.error.code == "budget_exceeded"
-    assert events[-1].outcome == "limited" and session.spent.total_tokens == 150
+    assert events[-1].outcome == "limited" and session.spent.total_tokens == 150_000
 
 
 async def test_the_time_limit_is_one_for_a_plan_and_for_carrying_it_out(

@@ -19,8 +19,6 @@ MISSED = {
     "mcp": {"an answer is of another call"},
 }
 """The faults that the kit does not find."""
-FIRST = {"SIGTERM is ignored": "SIGTERM ends the process"}
-"""The clause to begin with, where each other one would wait until the program is killed."""
 
 
 def faults(protocol: str) -> list[str]:
@@ -32,9 +30,13 @@ def program(protocol: str, fault: str = "", patience: float = 60.0) -> Candidate
     return Candidate(command=(sys.executable, str(PLANTED / f"{protocol}.py"), fault), patience=patience)
 
 
+def words(text: str) -> set[str]:
+    return {word[:5].lower() for word in re.findall(r"\w{3,}", text)}
+
+
 async def found(protocol: str, fault: str) -> str:
-    """The first clause that finds it; none of the others is needed then."""
-    for clause in sorted(kit(protocol).clauses, key=lambda clause: clause.sentence != FIRST.get(fault)):
+    """The first clause that finds it, beginning with those in the same words; none of the others is needed then."""
+    for clause in sorted(kit(protocol).clauses, key=lambda clause: -len(words(clause.sentence) & words(fault))):
         one_clause = Kit(protocol=protocol, specification="", clauses=[clause])
         [one] = await judge(one_clause, program(protocol, fault, patience=3))
         if one.outcome == "broken" and "came within" in one.seen:  # on a busy machine a right program is late, too

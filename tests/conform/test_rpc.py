@@ -65,7 +65,7 @@ async def test_a_right_program_keeps_the_clauses_of_json_rpc_and_what_was_seen_i
     assert [(one.section, one.outcome) for one in found] == [("JSON-RPC", "kept")] * len(found)
     refused = '{"code": -32601, "message": "refused"}'
     assert [one.seen for one in found] == [
-        *('"an-id"', "1 messages", refused, "none", refused, refused, '[0, "b"]', refused),
+        *('"54"', "1 messages", refused, "none", refused, refused, '[0, "b"]', refused),
         *("accepted", "exit code 0", "exit code 0"),
     ]
 
@@ -73,7 +73,7 @@ async def test_a_right_program_keeps_the_clauses_of_json_rpc_and_what_was_seen_i
 @pytest.mark.parametrize(
     ("spoil", "words"),
     [
-        ({"where": {"id": "an-id"}, "set": {"id": 1}}, "also when that is a string"),
+        ({"where": {"id": "54"}, "set": {"id": 1}}, "also when that is a string"),
         ({"where": {"id": 1}, "set": {"jsonrpc": "1.0"}}, "it is JSON-RPC 2.0"),
         ({"where": {"error": "*"}, "set": {"error.code": -32600}}, "an unknown method is refused"),
         ({"where": {"id": 2}, "before": '{"jsonrpc":"2.0","id":null,"result":{}}\n'}, "an unknown notification"),

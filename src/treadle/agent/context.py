@@ -295,11 +295,16 @@ def _call_ids(messages: Iterable[ChatMessage]) -> Iterator[str]:
     return (call.id for message in messages if isinstance(message, AssistantMessage) for call in message.calls)
 
 
+def input_tokens(request: ModelRequest) -> int:
+    tools = sum(len(tool.description) + len(msgspec.json.encode(tool.parameters)) for tool in request.tools)
+    return (len(request.system) + tools) // 4 + sum(map(estimate, request.messages))
+
+
 def estimated(model: str, request: ModelRequest, reply: AssistantMessage) -> Usage:
     """For a call that the provider did not count: tokens by a rule of thumb, at an unknown price."""
     return Usage(
         model=model,
-        input_tokens=len(request.system) // 4 + sum(map(estimate, request.messages)),
+        input_tokens=input_tokens(request),
         output_tokens=estimate(reply),
         source="estimate",
     )

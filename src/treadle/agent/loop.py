@@ -9,15 +9,16 @@ import asyncio
 import re
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Sequence
+from contextlib import aclosing
 from itertools import groupby, takewhile
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from treadle.agent import toolbox
-from treadle.agent.context import SUMMARY_PROMPT, Context, estimated
+from treadle.agent.context import SUMMARY_PROMPT, Context, estimated, input_tokens
 from treadle.agent.hooks import ProgramHooks
 from treadle.agent.messages import (
     AssistantMessage,
@@ -25,6 +26,7 @@ from treadle.agent.messages import (
     ModelRequest,
     Provider,
     Reply,
+    ReplyItem,
     ToolCall,
     ToolResult,
     ToolSchema,
@@ -53,24 +55,23 @@ from treadle.events import (
     ToolEnded,
     ToolStarted,
     TurnEnded,
-    Usage,
     Warned,
 )
 from treadle.io.tasks import finished, looked
-from treadle.session import LONGEST_OUTPUT, Access, Amount, Calling, Decision, HookVerdict, Limits, Reasoning, Watching
+from treadle.session import Access, Decision, HookVerdict, Limits, Reasoning, Watching
 from treadle.sessions.session import Turn, error_info, settled
-from treadle.sessions.totals import Totals
 
-# Limits of a turn and of its session: model calls, wall time, tokens, money.
+if TYPE_CHECKING:  # most sessions have no limit on what they spend
+    from treadle.gateway.spending import Spending
+
+# Limits of a turn: model calls and wall time. What a session may spend is held by gateway.spending.
 
 
 class TurnBudget:
-    """Checked before every model call of a turn. Cost and tokens count over the session, the rest over the turn."""
+    """Checked before every model call of a turn."""
 
-    def __init__(self, limits: Limits, *, priced: Callable[[], bool] = lambda: True) -> None:
-        """`priced`: whether the cost of a model call will be known."""
+    def __init__(self, limits: Limits) -> None:
         self.limits = limits
-        self._priced = priced
         self._started = time.monotonic()
 
     def seconds_left(self) -> float | None:
@@ -78,23 +79,13 @@ class TurnBudget:
             return None
         return max(self._started + self.limits.max_seconds - time.monotonic(), 0.0)
 
-    def check(self, iterations: int, spent: Totals) -> None:
+    def check(self, iterations: int) -> None:
         """Raises when one more model call would go over a limit."""
-        limits = self.limits
-        if limits.max_iterations is not None and iterations >= limits.max_iterations:
+        most = self.limits.max_iterations
+        if most is not None and iterations >= most:
             raise MaxIterations(f"stopped after {iterations} model calls, the limit for one turn")
         if self.seconds_left() == 0.0:
             raise self.out_of_time()
-        if limits.max_tokens is not None and spent.total_tokens >= limits.max_tokens:
-            raise BudgetExceeded(f"{spent.total_tokens} tokens are used, the limit is {limits.max_tokens}")
-        if limits.max_cost_usd is not None:
-            if not self._priced() or spent.calls and spent.cost_usd is None:
-                raise BudgetExceeded(
-                    "a cost limit is set, but what this model costs is unknown, so the limit cannot be enforced",
-                    hint='give its price in config.toml under [models.prices."MODEL"], or limit tokens instead',
-                )
-            if spent.cost_usd is not None and spent.cost_usd >= limits.max_cost_usd:
-                raise BudgetExceeded(f"${spent.cost_usd:.4f} is spent, the limit is ${limits.max_cost_usd:.4f}")
 
     def out_of_time(self) -> TimedOut:
         return TimedOut(f"the turn took more than {self.limits.max_seconds:g} s")
@@ -275,7 +266,6 @@ class Parts(msgspec.Struct, kw_only=True):
     """Judge a call, asking a person where needed. Returns the arguments too, which that person may have changed. The
     last argument is what the model wrote, for that person to see."""
     tool_context: Callable[[str], ToolContext]
-    spent: Callable[[], Totals]
     emit: Callable[[Event], None]
     room: Callable[[], Awaitable[None]]
     watching: Watching | None = None
@@ -287,7 +277,8 @@ class Parts(msgspec.Struct, kw_only=True):
     """Told which files a tool is about to write."""
     keep: Callable[[str, TreadleError], Awaitable[bool]] | None = None
     """Asks a person whether what a call wrote, and a check has taken out, comes back."""
-    calling: Calling | None = None
+    spending: "Spending | None" = None
+    """Holds what the session may still spend; None where nothing limits that."""
     changing: Callable[[Access], Awaitable[None]] | None = None
     """Awaited before a tool that may change files."""
     max_output_tokens: int | None = None
@@ -307,8 +298,6 @@ class TurnLoop:
         self._continued = 0
         self._cut = ""
         """The call that the output limit has cut off, if any."""
-        self._called: Callable[[], None] | None = None
-        """Tells who was asked before the model call that it has ended."""
 
     async def run(self, message: UserMessage) -> TurnEnded:
         self.turn.hears = True
@@ -326,12 +315,9 @@ class TurnLoop:
     async def _steps(self) -> TurnEnded:
         turn, parts = self.turn, self.parts
         while True:
-            await self._may_call()
-            try:
-                await parts.context.fit(self._summarise)
-                reply = await self._reply()
-            finally:
-                self._call_ended()
+            self._may_call()
+            await parts.context.fit(self._summarise)
+            reply = await self._reply()
             calls = reply.message.calls
             if calls:
                 self._cut = calls[-1].id if reply.finish == "length" and not _complete(calls[-1]) else ""
@@ -400,29 +386,14 @@ class TurnLoop:
 
     # The model
 
-    async def _may_call(self) -> None:
-        self._call_ended()
-        self.parts.budget.check(self.turn.iterations, self.parts.spent())
-        if self.parts.calling is not None:
-            self._called = await self.parts.calling(
-                lambda: (self.parts.spent().total_tokens, self.parts.spent().cost_usd), self._most()
-            )
-
-    def _most(self) -> Amount:
-        """What the next call may use."""
-        tokens, longest = self.parts.context.tokens(), self.parts.max_output_tokens or LONGEST_OUTPUT
-        return tokens + longest, self.parts.provider.cost(Usage(input_tokens=tokens, output_tokens=longest))
-
-    def _call_ended(self) -> None:
-        called, self._called = self._called, None
-        if called is not None:
-            called()
+    def _may_call(self) -> None:
+        self.parts.budget.check(self.turn.iterations)
 
     async def _reply(self) -> Reply:
         """One reply that says something: an empty one is requested once more."""
         for again in (False, True):
             if again:
-                await self._may_call()
+                self._may_call()
             reply = await self._fitting_reply()
             if reply.message.text or reply.message.calls or reply.finish in ("length", "refusal"):
                 return reply
@@ -459,7 +430,7 @@ class TurnLoop:
         self._partial = []
         reply, count, refused = None, 0, False
         self.turn.iterations += 1
-        stream = parts.provider.stream(request)
+        stream = paid(parts.provider, request, parts.spending, parts.context.tokens())
         try:
             async for item in stream:
                 if type(item) is TextDelta:
@@ -480,7 +451,7 @@ class TurnLoop:
         finally:
             await stream.aclose()
         if refused:
-            await self._may_call()
+            self._may_call()
             return await self._stream()
         if reply is None:
             raise ProviderError("the provider's stream ended without a reply", provider=parts.provider.name)
@@ -518,7 +489,7 @@ class TurnLoop:
         verdict = await self.parts.hooks.event("PreCompact", {"trigger": "auto", "custom_instructions": None})
         if verdict.decision == "deny":  # without room the turn cannot go on
             self.parts.emit(Warned(message=f"compacted although a hook forbids it: {verdict.reason}", code="hook"))
-        text = await summarise(self.parts.weak, self.parts.emit, messages)
+        text = await summarise(self.parts.weak, self.parts.emit, self.parts.spending, messages)
         await self.parts.hooks.event("PostCompact", {"trigger": "auto", "compact_summary": text})
         return text
 
@@ -737,20 +708,56 @@ def _joined(text: str, more: str) -> str:
 
 
 async def summarise(
-    provider: Provider, emit: Callable[[Event], None], messages: tuple[ChatMessage, ...], keep: str = ""
+    provider: Provider,
+    emit: Callable[[Event], None],
+    spending: "Spending | None",
+    messages: tuple[ChatMessage, ...],
+    keep: str = "",
 ) -> str:
     """A summary of the conversation by a model; `keep`: what a person wants it to keep."""
     task = f"{SUMMARY_PROMPT}\nAbove all: {keep}" if keep else SUMMARY_PROMPT
-    return await answered(provider, emit, ModelRequest(system=task, messages=(*messages, UserMessage(text=task))))
+    request = ModelRequest(system=task, messages=(*messages, UserMessage(text=task)))
+    return await answered(provider, emit, spending, request)
 
 
-async def answered(provider: Provider, emit: Callable[[Event], None], request: ModelRequest) -> str:
+async def answered(
+    provider: Provider, emit: Callable[[Event], None], spending: "Spending | None", request: ModelRequest
+) -> str:
     """What a model says to a question outside of the conversation; what it costs is emitted."""
     text = ""
-    async for item in provider.stream(request):
+    async for item in paid(provider, request, spending):
         if isinstance(item, Reply):
             text = item.message.text
             emit(item.usage or estimated(provider.model, request, item.message))
         elif not isinstance(item, TextDelta | ThinkingDelta):
             emit(item)
     return text
+
+
+def paid(
+    provider: Provider, request: ModelRequest, spending: "Spending | None", tokens: int = 0
+) -> AsyncGenerator[ReplyItem | Warned, None]:
+    """The reply to a call that fits into what the session may spend. `tokens`: of its input, as far as known."""
+    return provider.stream(request) if spending is None else _fitting(provider, request, spending, tokens)
+
+
+async def _fitting(
+    provider: Provider, request: ModelRequest, spending: "Spending", tokens: int
+) -> AsyncGenerator[ReplyItem | Warned, None]:
+    from treadle.gateway.spending import ComingCall
+
+    unknown = not provider.priced or spending.spent.calls and spending.spent.cost_usd is None
+    if spending.limits.max_cost_usd is not None and unknown:
+        raise BudgetExceeded(
+            "a cost limit is set, but what this model costs is unknown, so the limit cannot be enforced",
+            hint='give its price in config.toml under [models.prices."MODEL"], or limit tokens instead',
+        )
+    tokens = max(tokens, input_tokens(request))
+    coming = ComingCall(model=provider.model, tokens=tokens, output_limit=request.max_output_tokens)
+    async with spending.call(coming, provider.cost) as reserved:
+        if reserved.output is not None:
+            yield Warned(message=reserved.note, code="budget")
+            request = msgspec.structs.replace(request, max_output_tokens=reserved.output)
+        async with aclosing(provider.stream(request)) as items:
+            async for item in items:
+                yield item

@@ -96,6 +96,7 @@ if TYPE_CHECKING:
     from treadle.agent.loop import Parts, TurnLoop
     from treadle.agent.rewinding import Trees
     from treadle.agent.tools.file_tools import ReadArgs
+    from treadle.gateway.spending import Spending
 
 
 # The system prompt: who the agent is, where it works, what the project says, which skills there are.
@@ -296,6 +297,7 @@ class NativeSession(BaseSession):
         self.weak = configuration.provider(configuration.weak_model) if configuration.weak_model else provider
         self.context = self._new_context()
         self.spent = Totals.of(transcript.spent())
+        self._budget: Spending | None = None
         self.confining = Confining.of(spec, configuration.add_dirs, configuration.confinement, self.id)
         self.confining.seconds = configuration.limits.max_seconds
         self.confining.above = parent.confining if parent is not None else None
@@ -454,7 +456,7 @@ class NativeSession(BaseSession):
         self.transcript.append(TurnBegan(turn=turn.id, prompt=turn.prompt.text, ts=self._clock()))
         outcome = "interrupted"
         try:
-            budget = TurnBudget(self.configuration.limits, priced=lambda: self.provider.priced)
+            budget = TurnBudget(self.configuration.limits)
             self.confining.begin_turn()
             await self.toolbox.connected()
             await self.tell_sources()
@@ -521,6 +523,22 @@ class NativeSession(BaseSession):
             return False
         return (await self.ask(asked)).decision == "allow"
 
+    def _spending(self) -> Spending | None:
+        """What the session may still spend, with its subagents; None where nothing limits it."""
+        limits, calling = self.configuration.limits, self.spec.guards.calling
+        if self._parent is not None:
+            return self._parent._spending()
+        if self._budget is None and (limits.max_cost_usd is not None or limits.max_tokens is not None or calling):
+            from treadle.gateway.spending import Spending
+
+            self._budget = Spending(limits, self.provider.cost, self.spent, calling)
+        return self._budget
+
+    def _spend(self, usage: Usage) -> None:
+        super()._spend(usage)
+        if self._budget is not None:
+            self._budget.add(usage)
+
     def _parts(self, turn: Turn, budget: TurnBudget) -> Parts:
         from treadle.agent.loop import Parts, Repeats
 
@@ -539,7 +557,6 @@ class NativeSession(BaseSession):
             hooks=self._hooks,
             permit=self.permissions.permit,
             tool_context=partial(self._tool_context, turn),
-            spent=lambda: (self._parent or self).spent,  # a subagent spends from its parent's budget
             emit=self.note,
             room=self.room,
             watching=self.confining.watching(self.spec.guards.watching),
@@ -547,7 +564,7 @@ class NativeSession(BaseSession):
             settle=partial(self.confining.settle, self._about_git),
             edited=self.confining.edited,
             keep=self.permissions.keep,
-            calling=self.spec.guards.calling,
+            spending=self._spending(),
             changing=self._before_change,
         )
 
@@ -744,7 +761,9 @@ class NativeSession(BaseSession):
         if (verdict := await self._hooks.event("PreCompact", payload)).decision == "deny":
             self._warn(f"not compacted, because a hook is against it: {verdict.reason}")
             return False
-        if done := await self.context.compact(partial(summarise, self.weak, self.note, keep=keep), everything=True):
+        if done := await self.context.compact(
+            partial(summarise, self.weak, self.note, self._spending(), keep=keep), everything=True
+        ):
             await self._hooks.event("PostCompact", {"trigger": "manual", "compact_summary": self.context.summary})
         return done
 
@@ -758,7 +777,7 @@ class NativeSession(BaseSession):
         self._id = transcript.header.id
         self._trees = False
         self.context = self._new_context()
-        self.spent = Totals.of(transcript.spent())
+        self.spent, self._budget = Totals.of(transcript.spent()), None
         self.forget()
         self.permissions.rebuild()
         old.close()
@@ -933,7 +952,7 @@ class NativeSession(BaseSession):
             if provider not in self._owned:
                 self._owned.append(provider)
         request = ModelRequest(system=instructions, messages=(UserMessage(text=question),))
-        return await answered(provider, self.note, request)
+        return await answered(provider, self.note, self._spending(), request)
 
     async def stop_turn(self, reason: str) -> None:
         """End the turn that runs, if one does."""

@@ -207,6 +207,8 @@ async def _ruling(clause: Clause, candidate: Candidate) -> tuple[Ruling, bool]:
         outcome, seen, silent = "broken", str(error), isinstance(error, Silent)
     except TimeoutError:
         outcome, seen = "broken", f"nothing came within {candidate.patience:g} s"
+    except (LookupError, TypeError, ValueError, AttributeError) as error:  # a part is missing, which is another clause
+        outcome, seen = "untried", f"the kit cannot read what it sent: {type(error).__name__}: {error}"
     seconds = round(time.monotonic() - began, 3)
     ruling = Ruling(sentence=clause.sentence, section=clause.section, outcome=outcome, seen=seen, seconds=seconds)
     return ruling, silent

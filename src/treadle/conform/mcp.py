@@ -163,6 +163,8 @@ async def _(peer: LinePeer) -> str:
         expect(
             (tool.get("outputSchema") or {"type": "object"}).get("type") == "object", tool, "its output is no object"
         )
+        whole = all(whole_schema(tool.get(name, True)) for name in ("inputSchema", "outputSchema"))
+        expect(whole, tool, "a part of its schema is no JSON Schema")
         expect(isinstance(tool.get("description", ""), str), tool, "its description is no text")
         hints = tool.get("annotations", {})
         whole = isinstance(hints, dict) and all(type(hints[name]) is bool for name in hints if name.endswith("Hint"))
@@ -220,7 +222,7 @@ async def _(peer: LinePeer) -> str:
     caller, listed = await tools(peer)
     for tool in harmless(listed)[:CALLS]:
         at, token = len(caller.notices(PROGRESS)), f"conform-{tool['name']}"
-        await caller.call("tools/call", fitting(tool, _meta={"progressToken": token}))
+        await caller.result("tools/call", fitting(tool, _meta={"progressToken": token}))
         found = caller.notices(PROGRESS)[at:]
         await caller.settled()
         expect(caller.notices(PROGRESS)[at:] == found, caller.notices(PROGRESS)[-1:], "some came after the response")
@@ -303,12 +305,27 @@ def is_base64(text: Any) -> bool:
         return False
 
 
+KINDS: dict[str, Any] = {
+    **{"object": dict, "array": list, "string": str, "boolean": bool},
+    **{"number": (int, float), "integer": int, "null": type(None)},
+}
+
+
+def whole_schema(schema: Any) -> bool:
+    """Whether types, required fields and properties are said as JSON Schema says them."""
+    if not isinstance(schema, dict):
+        return isinstance(schema, bool)
+    kind, fields, required = schema.get("type", []), schema.get("properties", {}), schema.get("required", [])
+    known = all(one in KINDS for one in ([kind] if isinstance(kind, str) else kind))
+    listed = isinstance(required, list) and all(isinstance(name, str) for name in required)
+    return known and listed and all(map(whole_schema, fields.values())) and whole_schema(schema.get("items", True))
+
+
 def fits(schema: Any, value: Any) -> bool:
     """Whether the value has the type, the required fields and their types; what else a schema says is not looked at."""
-    kinds = {"object": dict, "array": list, "string": str, "boolean": bool, "number": (int, float), "integer": int}
     kind = schema.get("type") if isinstance(schema, dict) else None
-    if isinstance(kind, str) and kind in kinds:
-        if not isinstance(value, kinds[kind]) or isinstance(value, bool) != (kind == "boolean"):  # type: ignore[arg-type]
+    if isinstance(kind, str) and kind in KINDS:
+        if not isinstance(value, KINDS[kind]) or isinstance(value, bool) != (kind == "boolean"):
             return False
     if not isinstance(value, dict) or not isinstance(schema, dict):
         return True

@@ -151,7 +151,7 @@ def add_shared(kit: Kit, hello: dict[str, Any]) -> None:
 
     @whole_clause(FRAMING, "a response has the id of its request, also when that is a string")
     async def _(peer: LinePeer) -> str:
-        return shown((await Caller(peer).call("initialize", hello, "an-id"))["id"])
+        return shown((await Caller(peer).call("initialize", hello, "54"))["id"])
 
     @clause(FRAMING, "every message says that it is JSON-RPC 2.0")
     async def _(caller: Caller) -> str:

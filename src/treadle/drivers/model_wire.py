@@ -268,13 +268,12 @@ async def wired(
         recorder = CallRecorder(run, [*upstream.secrets.values()])
     gateway = ModelGateway(
         upstream,
-        Spending(spec.limits, _costs(settings)),
+        Spending(spec.limits, _costs(settings), calling=spec.guards.calling),
         governor,
         apart=apart,
         host=host,
         recorder=recorder,
         replay=spec.replay if isinstance(spec.replay, CallReplay) else None,
-        calling=spec.guards.calling,
     )
     await gateway.start()
     led = {name: text.replace(PLACE, gateway.url) for name, text in plan.sets.items()}

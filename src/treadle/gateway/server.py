@@ -27,12 +27,11 @@ from treadle.events import Retrying, Usage
 from treadle.gateway import recording
 from treadle.gateway.governor import PATIENCE, STATUSES, AccountGovernor, waiting
 from treadle.gateway.recording import CallRecorder, CallReplay
-from treadle.gateway.spending import LETTERS, Reserved, Spending
+from treadle.gateway.spending import ComingCall, Spending
 from treadle.io.http import HttpClient, HttpError, Response
 from treadle.io.sandbox.proxy import Passage
-from treadle.session import Amount, Calling
 from treadle.wire.models import families
-from treadle.wire.models.families import AskedCall, Family, ReplyMeter, letters, retry_after
+from treadle.wire.models.families import AskedCall, Family, ReplyMeter, letters, retry_after, with_output_limit
 
 if TYPE_CHECKING:
     import ssl
@@ -48,6 +47,8 @@ LARGEST_REQUEST = 64 * 1024 * 1024
 LARGEST_ERROR = 1024 * 1024
 MOST_CONNECTIONS = 128
 CHUNK = 64 * 1024
+LETTERS = 4
+"""Letters of a request for one token, about."""
 CONNECT_SECONDS = 30.0
 IDLE_SECONDS = 3600.0
 """The agent's client has a limit of its own, which is shorter: this one is for a client that is gone."""
@@ -124,7 +125,6 @@ class ModelGateway(Passage):
         host: str = HOST,
         recorder: CallRecorder | None = None,
         replay: CallReplay | None = None,
-        calling: Calling | None = None,
     ) -> None:
         """`apart`: the agent has no network, so that a Unix socket is bound into its sandbox."""
         super().__init__("", "model")
@@ -144,7 +144,6 @@ class ModelGateway(Passage):
         self._apart = apart
         self.recorder = recorder
         self._replay = replay
-        self._calling = calling
         self._host = host
         self._port = PORT
         self._client = HttpClient({}, connect_seconds=CONNECT_SECONDS, idle_seconds=IDLE_SECONDS, tls=self._tls())
@@ -285,25 +284,25 @@ class ModelGateway(Passage):
                 raise Refusal(400, "treadle: this request is no JSON object, so that it cannot be measured")
             if not families.is_free(asked.method, asked.path):
                 self.spending.check()
-            await self._exchange(asked, None, None, http, writer)
+            await self._exchange(asked, asked.body, None, http, writer)
             return
-        with contextlib.ExitStack() as afterwards:
-            if self._calling is not None:
-                afterwards.callback(await self._calling(self._spent, self.spending.most(call)))
-            reserved = await self.spending.reserve(call)
-            afterwards.callback(self.spending.release, reserved)
-            if reserved.body is not None:
+        tokens = letters(call.body) // LETTERS
+        coming = ComingCall(model=call.model, tokens=tokens, output_limit=call.output_limit)
+        async with self.spending.call(coming) as reserved:
+            lowered = None
+            if reserved.output is not None:
+                lowered = with_output_limit(call, reserved.output)
+                if lowered is None:
+                    most = f"{reserved.output} tokens of thought and reply"
+                    raise BudgetExceeded(f"the rest of the budget allows only {most}")
                 self._note(reserved.note, "budget")
-            await self._exchange(asked, call, reserved, http, writer)
-
-    def _spent(self) -> Amount:
-        return self.spending.spent.total_tokens, self.spending.spent.cost_usd
+            await self._exchange(asked, asked.body if lowered is None else lowered, call, http, writer)
 
     async def _exchange(
         self,
         asked: HttpAsk,
+        body: bytes,
         call: AskedCall | None,
-        reserved: Reserved | None,
         http: h11.Connection,
         writer: asyncio.StreamWriter,
     ) -> None:
@@ -311,7 +310,6 @@ class ModelGateway(Passage):
             await self._repeat(self._replay, asked, http, writer)
             return
         url = f"{self._base.scheme}://{self._base.netloc}{self._hidden}{self._target(asked)}"
-        body = asked.body if reserved is None or reserved.body is None else reserved.body
         began, waited = time.monotonic(), 0.0
         while True:
             async for until in self._governor.turn():

@@ -1,4 +1,5 @@
-"""What a run may still spend, decided before each call: a call that does not fit is refused and not made.
+"""What a session may still spend, decided before each call: a call that does not fit is refused and not made. The
+gateway asks here for outside agents, the loop of our own for itself.
 
 The price of a call is known only afterwards, so it is estimated before: the input by its length, of which as much is
 taken for cached as the last call of that model had; the output by the limit that the call asks for, which is lowered to
@@ -8,20 +9,36 @@ what is left. Calls at the same time wait for each other where only together the
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import contextlib
+from collections.abc import AsyncIterator, Callable
+from typing import TypeAlias
 
 import msgspec
 
 from treadle.errors import BudgetExceeded
 from treadle.events import Usage
-from treadle.session import LONGEST_OUTPUT, Amount, Limits
+from treadle.session import LONGEST_OUTPUT, Amount, Calling, Limits
 from treadle.sessions.totals import Totals, price_of
-from treadle.wire.models.families import AskedCall, letters, with_output_limit
 
-LETTERS = 4
-"""Letters of a request for one token, about."""
 SHORTEST = 256
 """Tokens below which a reply is of no use: such a call is refused."""
+Costs: TypeAlias = Callable[[Usage], float | None]
+"""The price of a call that used so much; None when it is unknown."""
+
+
+class ComingCall(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known of a call before it is made."""
+
+    model: str
+    tokens: int
+    """Of its input, about."""
+    output_limit: int | None = None
+    """The most tokens that it wants in the reply; None: it does not say."""
+
+    def used(self, output: int, cached: int = 0) -> Usage:
+        cached = min(self.tokens, cached)
+        read, given = cached, self.tokens - cached
+        return Usage(model=self.model, input_tokens=given, cache_read_tokens=read, output_tokens=output)
 
 
 class Reserved(msgspec.Struct, frozen=True, kw_only=True):
@@ -29,19 +46,22 @@ class Reserved(msgspec.Struct, frozen=True, kw_only=True):
 
     cost_usd: float = 0.0
     tokens: int = 0
-    body: bytes | None = None
-    """The request with a lower limit for its reply; None: as it came."""
+    output: int | None = None
+    """A lower limit for its reply; None: what it asked for."""
     note: str = ""
 
 
 class Spending:
-    def __init__(self, limits: Limits, costs: Callable[[Usage], float | None]) -> None:
-        """`costs`: the price of a call that used so much; None when it is unknown."""
+    def __init__(
+        self, limits: Limits, costs: Costs, spent: Totals | None = None, calling: Calling | None = None
+    ) -> None:
+        """`spent`: by the session before. `calling`: who is asked before each call, too."""
         self.limits = limits
-        self.spent = Totals()
-        self.known_cost = 0.0
+        self.spent = spent or Totals()
+        self.known_cost = self.spent.cost_usd or 0.0
         """In USD, of the calls whose price is known."""
         self._costs = costs
+        self._calling = calling
         self._open: list[Reserved] = []
         self._last: dict[str, int] = {}
         """The prompt tokens of the last call of each model."""
@@ -68,51 +88,57 @@ class Spending:
         if tokens is not None and used >= tokens:
             raise BudgetExceeded(f"the budget is used up: {used} of {tokens} tokens are used")
 
-    def most(self, call: AskedCall) -> Amount:
-        """What a call may use, as far as it can be estimated."""
-        tokens, longest = letters(call.body) // LETTERS, call.output_limit or LONGEST_OUTPUT
-        return tokens + longest, self._costs(Usage(model=call.model, input_tokens=tokens, output_tokens=longest))
+    def _used(self) -> Amount:
+        return self.spent.total_tokens, self.spent.cost_usd
 
-    async def reserve(self, call: AskedCall) -> Reserved:
-        """Raises BudgetExceeded when the call does not fit into what is left."""
+    @contextlib.asynccontextmanager
+    async def call(self, coming: ComingCall, costs: Costs | None = None) -> AsyncIterator[Reserved]:
+        """Held while a call is made. Raises BudgetExceeded when it does not fit into what is left. `costs`: the prices
+        of its model, where they are others than those of the session."""
+        costs, longest = costs or self._costs, coming.output_limit or LONGEST_OUTPUT
+        ended = None
+        if self._calling is not None:
+            most = coming.tokens + longest, costs(coming.used(longest))
+            ended = await self._calling(self._used, most)
+        reserved = None
+        try:
+            reserved = await self._reserve(coming, costs)
+            yield reserved
+        finally:
+            if reserved in self._open:
+                self._open.remove(reserved)
+            self._changed.set()
+            if ended is not None:
+                ended()
+
+    async def _reserve(self, coming: ComingCall, costs: Costs) -> Reserved:
         if not self.limited:
             return Reserved()
         self.check()
-        size = letters(call.body)
         while True:
             try:
-                made = self._fitted(call, size, self._open)
+                made = self._fitted(coming, costs, self._open)
             except BudgetExceeded:
                 if not self._open:
                     raise
-                self._fitted(call, size, ())  # what does not fit alone is refused at once
+                self._fitted(coming, costs, ())  # what does not fit alone is refused at once
                 self._changed.clear()
                 await self._changed.wait()
                 continue
             self._open.append(made)
             return made
 
-    def release(self, reserved: Reserved) -> None:
-        if reserved in self._open:
-            self._open.remove(reserved)
-        self._changed.set()
-
-    def _fitted(self, call: AskedCall, size: int, others: list[Reserved] | tuple[()]) -> Reserved:
-        tokens = size // LETTERS
-        before = (prompt for model, prompt in self._last.items() if model.startswith(call.model))
-        known = min(tokens, next(before, 0))
-        given = Usage(model=call.model, input_tokens=tokens - known, cache_read_tokens=known)
-        wanted = call.output_limit or LONGEST_OUTPUT
-        most = min(self._by_tokens(tokens, wanted, others), self._by_cost(given, wanted, others))
-        cost = self._costs(msgspec.structs.replace(given, output_tokens=most)) or 0.0
+    def _fitted(self, coming: ComingCall, costs: Costs, others: list[Reserved] | tuple[()]) -> Reserved:
+        before = (prompt for model, prompt in self._last.items() if model.startswith(coming.model))
+        given = coming.used(0, next(before, 0))
+        wanted = coming.output_limit or LONGEST_OUTPUT
+        most = min(self._by_tokens(coming.tokens, wanted, others), self._by_cost(given, costs, wanted, others))
+        cost = costs(msgspec.structs.replace(given, output_tokens=most)) or 0.0
         if most >= wanted:
-            return Reserved(cost_usd=cost, tokens=tokens + most)
-        body = with_output_limit(call, most)
-        if body is None:
-            raise BudgetExceeded(f"the rest of the budget allows only {most} tokens of thought and reply")
-        place = f" in place of {wanted}" if call.output_limit else ""
-        note = f"the reply of {call.model} is limited to {most} tokens{place}: that is what is left"
-        return Reserved(cost_usd=cost, tokens=tokens + most, body=body, note=note)
+            return Reserved(cost_usd=cost, tokens=coming.tokens + most)
+        place = f" in place of {wanted}" if coming.output_limit else ""
+        note = f"the reply of {coming.model} is limited to {most} tokens{place}: that is what is left"
+        return Reserved(cost_usd=cost, tokens=coming.tokens + most, output=most, note=note)
 
     def _by_tokens(self, tokens: int, wanted: int, others: list[Reserved] | tuple[()]) -> int:
         """How many tokens of reply fit into the limit on tokens."""
@@ -125,10 +151,10 @@ class Spending:
             raise BudgetExceeded(f"the next call does not fit: {used}, and its input alone has about {tokens}")
         return min(wanted, left - tokens)
 
-    def _by_cost(self, given: Usage, wanted: int, others: list[Reserved] | tuple[()]) -> int:
+    def _by_cost(self, given: Usage, costs: Costs, wanted: int, others: list[Reserved] | tuple[()]) -> int:
         """The same for the limit on money. An unknown price is counted afterwards, if it is known then."""
         allowed = self.limits.max_cost_usd
-        input_cost, each = self._costs(given), self._costs(Usage(model=given.model, output_tokens=1_000_000))
+        input_cost, each = costs(given), costs(Usage(model=given.model, output_tokens=1_000_000))
         if allowed is None:
             return wanted
         spent = self.known_cost

@@ -81,7 +81,7 @@ async def test_a_budget_holds_for_all_agents_together(opened: Opened, how: str) 
     result = await session.command("agent", f"parallel {how} {members}")
     assert result is not None
     shown = await ran(session, f"agent wait {result.data['group']}", ok=False)
-    assert "the limit is $0.6000" in shown
+    assert "of 0.6 are spent" in shown
     if how:
         await ran(session, f"agent close {result.data['group']}")
     else:

@@ -39,6 +39,10 @@ def tools() -> list[dict[str, Any]]:
         del found[2]["inputSchema"]
     if F("a schema is of no object"):
         second["inputSchema"] = {"type": "string"}
+    if F("a type of a schema is unknown"):
+        first["inputSchema"]["properties"]["text"] = {"type": "str"}
+    if F("a schema names what is required in its fields"):
+        first["inputSchema"] = {"type": "object", "properties": {"text": {"type": "string", "required": True}}}
     if F("a required argument is no property"):
         first["inputSchema"]["required"] = ["text", "other"]
     if F("a description is no text"):
@@ -151,6 +155,8 @@ def called(params: dict[str, Any]) -> Any:
     for one in LEVELS:
         if LEVELS.index(one) >= LEVELS.index(LEAST[-1]) or F("the level is not kept to"):
             PEER.tell("notifications/message", {"level": "fatal" if F("a level is unknown") else one, "data": "called"})
+    if F("a call with _meta is refused") and "_meta" in params:
+        raise Refused(-32602)
     token = (params.get("_meta") or {}).get("progressToken")
     steps = [1, 1] if F("progress stands still") else [1, 2]
     for step in steps if token is not None or F("progress is told to who did not ask") else []:

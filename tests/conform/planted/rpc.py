@@ -105,6 +105,8 @@ class Peer:
             return
         if F("ids become text"):
             ident = str(ident)
+        if F("ids of digits become numbers") and isinstance(ident, str) and ident.isdigit():
+            ident = int(ident)
         if F("ids that are text become numbers") and isinstance(ident, str):
             ident = 1
         try:

@@ -131,7 +131,11 @@ def _reasoning(request: ModelRequest, limit: int, model: str) -> dict[str, Any]:
     if _version(model) >= (4, 6):
         return {"thinking": {"type": "adaptive"}, "output_config": {"effort": "low" if effort == "minimal" else effort}}
     budget = max(1_024, request.thinking_tokens or BUDGETS[effort])
-    return {"thinking": {"type": "enabled", "budget_tokens": budget}, "max_tokens": max(limit, budget + 4_096)}
+    if request.max_output_tokens is None:
+        limit = max(limit, budget + 4_096)
+    budget = min(budget, limit - 1_024)
+    thinking = {"type": "enabled", "budget_tokens": budget} if budget >= 1_024 else {"type": "disabled"}
+    return {"thinking": thinking, "max_tokens": limit}
 
 
 def _id(call: str) -> str:
