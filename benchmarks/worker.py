@@ -36,7 +36,7 @@ import asyncio, sys
 from treadle.doors.worker.door import Worker
 from treadle.events import TextDelta
 from treadle.io.streams import take_stdio
-from treadle.testing.sessions import ScriptedAgent
+from tests.stand_ins.sessions import ScriptedAgent
 
 async def flood(session, turn):
     for at in range(0, {events}, 64):

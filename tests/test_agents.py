@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests.scripts import reply, says
+from tests.stand_ins.sessions import ScriptedAgent
 from treadle.agent.session import CAPABILITIES, NativeSession
 from treadle.agents import _both, bound_by_claims, declared, find_agent, find_driver, names, takes_programs, wrapped
 from treadle.coordination import relay as relaying
@@ -25,7 +26,6 @@ from treadle.io.paths import config_file
 from treadle.session import Access, Agent, Amount, Confinement, Decision, Guards, SessionSpec
 from treadle.sessions.totals import run_turn
 from treadle.settings.config import AgentSettings
-from treadle.testing.sessions import ScriptedAgent
 
 BIN = Path(sys.executable).parent
 

@@ -18,6 +18,7 @@ import pytest
 
 import treadle
 from tests.calls import ROOT, endings
+from tests.wire.contract import Pair
 from tests.wire.conversations import folders, wire
 from treadle.agent.providers.script import parse
 from treadle.cli.arguments import TERMINAL
@@ -25,7 +26,6 @@ from treadle.cli.heimdall.table import OF_TREADLE
 from treadle.cli.help import every
 from treadle.serve import server as openapi
 from treadle.testing.formats import Play, anthropic, chat, gemini, responses
-from treadle.testing.wires import Pair
 from treadle.wire.sidecar import connection
 
 GOLDEN = Path(__file__).parent / "golden"

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from tests.agent.pixels import gif, jpeg, png, webp
 from tests.agent.tools.workspace import Workspace
+from tests.stand_ins.sessions import ScriptedSession
 from treadle.agent.messages import Image, ToolResult, UserMessage
 from treadle.agent.native import NativeAgent
 from treadle.agent.providers.script import ErrorLine, Fault, parse
@@ -25,7 +26,6 @@ from treadle.session import SessionSpec
 from treadle.sessions.session import BaseSession
 from treadle.sessions.totals import run_turn
 from treadle.testing.server import ModelServer
-from treadle.testing.sessions import ScriptedSession
 
 READ = '[[reply]]\n[[reply.call]]\nname = "read_file"\narguments = { file_path = "a.png" }\n'
 SAY = '[[reply]]\ntimes = "always"\ntext = "seen"\n'

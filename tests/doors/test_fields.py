@@ -8,10 +8,10 @@ import pytest
 
 from tests import schemas
 from tests.doors.codex.callers import opened, said
+from tests.stand_ins.sessions import ScriptedAgent
 from treadle.cli.serving import warner
 from treadle.doors.fields import FieldTable
 from treadle.io.rpc import CallFailed
-from treadle.testing.sessions import ScriptedAgent
 from treadle.wire.common.jsonrpc import Fault
 
 PROTOCOLS = ("acp", "a2a", "claude", "codex", "mcp", "worker")

@@ -13,11 +13,11 @@ from tests.doors.mcp import test_door as mcp
 from tests.doors.oneshot.ran import Ran
 from tests.doors.sidecar.test_door import order
 from tests.doors.worker import test_door as worker
+from tests.stand_ins.sessions import ScriptedAgent, ScriptedSession
 from treadle.doors.oneshot.hosting import Verbose
 from treadle.events import Warned
 from treadle.receipts.work import AgentWork
 from treadle.session import SessionSpec
-from treadle.testing.sessions import ScriptedAgent, ScriptedSession
 
 OPENING, LATER = "careful, said when it was opened", "careful, said in a turn"
 

@@ -10,11 +10,11 @@ import pytest
 
 import treadle
 from tests.scripts import calls, says
+from tests.stand_ins.sessions import ScriptedAgent
 from tests.waiting import until
 from treadle.errors import ConfigError, ProviderError, ToolError, Unsupported
 from treadle.library.conversation import AnswerType, SessionOptions
 from treadle.session import _GROUPED, SessionSpec
-from treadle.testing.sessions import ScriptedAgent
 
 WRITE = calls("write_file", {"file_path": "made.txt", "content": "hello"}, when="write")
 

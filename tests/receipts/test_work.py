@@ -9,13 +9,13 @@ from msgspec.structs import replace
 
 from tests.doors.sidecar.test_door import WRITES, order, script
 from tests.drivers.test_session import replayed
+from tests.stand_ins.sessions import ScriptedAgent
 from treadle.agents import find_agent
 from treadle.drivers.card import cards
 from treadle.errors import PolicyNotEnforceable, ProviderError
 from treadle.events import AnyEvent, TextDelta, TurnEnded, Usage
 from treadle.receipts.work import AgentWork, as_uuid
 from treadle.session import AgentInfo, SessionSpec
-from treadle.testing.sessions import ScriptedAgent
 from treadle.wire.sidecar.connection import NO_POLICY
 from treadle.wire.sidecar.receipts import AnyAgentEvent, ErrorMet, RunCompleted, UsageTotals, normal, receipt_hash
 

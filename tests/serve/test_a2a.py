@@ -10,6 +10,7 @@ import httpx2
 import msgspec
 import pytest
 
+from tests.stand_ins.sessions import ScriptedAgent
 from treadle.doors.a2a.door import A2aDoor
 from treadle.events import Message, TextDelta
 from treadle.serve import agents
@@ -19,7 +20,6 @@ from treadle.serve.listening import Listening
 from treadle.serve.server import served
 from treadle.serve.tokens import Tokens
 from treadle.session import AgentInfo, SessionSpec
-from treadle.testing.sessions import ScriptedAgent
 from treadle.wire.a2a.messages import CARD_PATH
 
 HELLO = {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "Hi."}]}

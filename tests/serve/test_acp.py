@@ -11,6 +11,7 @@ import pytest
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
+from tests.stand_ins.sessions import ScriptedAgent
 from treadle.doors.acp.door import AcpDoor
 from treadle.events import Message, TextDelta
 from treadle.serve import agents
@@ -19,7 +20,6 @@ from treadle.serve.listening import Listening
 from treadle.serve.server import served
 from treadle.serve.tokens import Tokens
 from treadle.session import SessionSpec
-from treadle.testing.sessions import ScriptedAgent
 
 HELLO = {"protocolVersion": 1, "clientCapabilities": {}}
 

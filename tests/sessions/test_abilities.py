@@ -14,13 +14,13 @@ import treadle.drivers.codex.driver
 import treadle.drivers.pi.driver
 import treadle.drivers.sidecar.driver
 import treadle.drivers.worker.driver
+from tests.stand_ins.sessions import ScriptedSession, Step
 from treadle.errors import Unsupported
 from treadle.events import Answered, Asked, TaskChanged, ToolStarted, Warned
 from treadle.session import Answer, Change, Limits, Prompt, Reasoning, Rules, SessionSpec, Start, Subagent, Toolset
 from treadle.sessions.abilities import ABILITIES, check, gaps
 from treadle.sessions.session import BaseSession
 from treadle.sessions.totals import run_turn
-from treadle.testing.sessions import ScriptedSession, Step
 
 ASKED = Asked(request="q", kind="permission", text="may I?", name="bash", args={"command": "rm -r build"})
 CHANGED = Answer(decision="allow", changed_args={"command": "rm -r build/tmp"})

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.stand_ins.sessions import ScriptedSession, Step
 from treadle.events import Answered, Asked, Message, TextDelta, TurnEnded, Usage, Warned
 from treadle.session import Answer, Prompt, SessionSpec
 from treadle.sessions.totals import ServedTurn
-from treadle.testing.sessions import ScriptedSession, Step
 
 ASKED = Asked(request="q", kind="permission", text="may I?", name="bash")
 YES = Answer(decision="allow")

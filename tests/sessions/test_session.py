@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.stand_ins.sessions import ScriptedSession, Step
 from treadle.errors import Busy, LocalError, ProviderError
 from treadle.events import (
     Answered,
@@ -23,7 +24,6 @@ from treadle.events import (
 from treadle.session import AgentInfo, Answer, Change, CommandResult, Limits, Prompt, SessionSpec
 from treadle.sessions.session import BaseSession, Turn
 from treadle.sessions.totals import run_turn
-from treadle.testing.sessions import ScriptedSession, Step
 
 Behaviour = Callable[["Playing", Turn], Awaitable[TurnEnded]]
 

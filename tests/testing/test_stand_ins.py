@@ -10,11 +10,11 @@ from typing import Any
 
 from tests.stand_ins import RECORD
 from tests.stand_ins.record import HIDE
+from tests.stand_ins.sessions import ScriptedAgent, ScriptedSession
 from treadle.events import Asked, Event, TurnEnded
 from treadle.session import Answer, Prompt, SessionSpec
 from treadle.sessions.session import Turn
 from treadle.sessions.totals import run_turn
-from treadle.testing.sessions import ScriptedAgent, ScriptedSession
 
 AGENT = """
 import sys

@@ -4,13 +4,13 @@ from typing import Any
 
 import pytest
 
-from tests.wire.conversations.worker import CROSSINGS, SAMPLES
-from treadle.errors import LocalProtocolError
-from treadle.testing.wires import (
+from tests.wire.contract import (
     CHECKS,
     Wire,
     check_protocol,
 )
+from tests.wire.conversations.worker import CROSSINGS, SAMPLES
+from treadle.errors import LocalProtocolError
 from treadle.wire.worker import connection as worker
 
 

@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
+from tests.wire.contract import CHECKS, Pair, Wire
 from tests.wire.conversations import NO_CONVERSATIONS, folders, wire
-from treadle.testing.wires import CHECKS, Pair, Wire
 from treadle.wire.common.connection import Transitions
 
 PROTOCOLS = [*folders(), *(name for name in NO_CONVERSATIONS if name != "common")]

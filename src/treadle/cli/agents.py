@@ -18,7 +18,7 @@ import msgspec
 from treadle import __version__
 from treadle.agent.session import CAPABILITIES
 from treadle.agents import AGENTS, agent_settings, find_agent, find_card, find_driver
-from treadle.cli.as_json import json_option, show_json
+from treadle.cli.as_json import group_or, json_option, show_json
 from treadle.cli.render import printable
 from treadle.drivers.acp.driver import AcpAgent
 from treadle.drivers.acp.options import SignIn
@@ -224,16 +224,7 @@ class FoundAgent(msgspec.Struct, frozen=True, kw_only=True):
     """Why its driver was never tried with the real program."""
 
 
-class AgentsGroup(click.Group):
-    """`treadle agents` looks, and so does any word after it that is not a command."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        if not args or args[0] not in (*self.commands, "-h", "--help"):
-            args = ["look", *args]
-        return super().parse_args(ctx, args)
-
-
-@click.group("agents", cls=AgentsGroup)
+@click.group("agents", cls=group_or("look"))
 def agents() -> None:
     """List the agents on this machine, or sign in to one.
 

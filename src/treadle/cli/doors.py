@@ -1,26 +1,58 @@
 """`treadle a2a`, `acp`, `app-server`, `door`, `mcp`, `sidecar`, `worker`: an agent offered to another program."""
 
+from __future__ import annotations
+
 import os
-import signal
 import sys
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from treadle.cli.as_json import json_option, show_json
-from treadle.cli.options import PORT, confinement, serving_options
-from treadle.cli.serving import serve, warner
+from treadle.cli.options import PORT, F, confinement, serving_options
+from treadle.cli.serving import serve, serve_http, warner
 from treadle.cli.sidecar_entry import serve as serve_sidecar
 from treadle.cli.worker_entry import serve as serve_worker
 from treadle.errors import ConfigError, MissingExtra
-from treadle.io.process.loop import run_async
+
+if TYPE_CHECKING:
+    from treadle.session import Agent, SessionSpec
+
+HELP = {"help_option_names": ["-h", "--help"]}
+MODES = "suggest, auto-edit, full-auto, plan or yolo."
+
+
+def session_options(model: str, mode: str = MODES) -> Callable[[F], F]:
+    """`--model` and `--permission-mode`, with these helps; `offered` makes use of them."""
+
+    def added(command: F) -> F:
+        command = click.option("--permission-mode", "mode", metavar="MODE", help=mode)(command)
+        return click.option("--model", metavar="NAME", help=model)(command)
+
+    return added
+
+
+def offered(options: dict[str, Any], *, default: bool = False, **more: Any) -> tuple[Agent, SessionSpec]:
+    """The agent, and what its sessions are opened with. `default`: they have a mode, also if none is named."""
+    from treadle.agents import find_agent
+    from treadle.io.paths import here
+    from treadle.session import SessionSpec, parse_mode
+    from treadle.settings import config
+
+    mode = parse_mode(options["mode"]) if options["mode"] else None
+    if default and mode is None:
+        mode = config.load(here()).settings.mode or "suggest"
+    confined = confinement(options["sandbox"], options["network"])
+    base = SessionSpec(cwd=here(), model=options["model"], mode=mode, confinement=confined, **more)
+    return find_agent(options["agent"]), base
+
 
 # `treadle a2a`: an agent for others that speak the Agent2Agent protocol.
 
 
-@click.command(context_settings={"help_option_names": ["-h", "--help"]})
-@click.option("--model", metavar="NAME", help="The model for its conversations.")
-@click.option("--permission-mode", "mode", metavar="MODE", help="suggest, auto-edit, full-auto, plan or yolo.")
+@click.command(context_settings=HELP)
+@session_options("The model for its conversations.")
 @click.option("--host", default="127.0.0.1", show_default=True, metavar="ADDRESS", help="Where to listen.")
 @click.option("--port", type=PORT, default=7475, show_default=True, metavar="N", help="0: any free port.")
 @click.option("--name", "names", multiple=True, metavar="NAME", help="A host name that clients use for this server.")
@@ -75,48 +107,27 @@ def _list(tokens: Any, as_json: bool) -> None:
 
 
 def _serve(tokens: Any, as_json: bool, options: dict[str, Any]) -> None:
-    from treadle.agents import find_agent
     from treadle.doors.a2a.door import A2aDoor
-    from treadle.io.paths import here
     from treadle.policy.network import is_loopback
-    from treadle.session import SessionSpec, parse_mode
-    from treadle.settings import config
 
     try:
         from treadle.serve.agents import A2aServer
         from treadle.serve.listening import Listening
-        from treadle.serve.server import served
     except ImportError:
         raise MissingExtra("A2A", "fleet") from None
 
     if options["no_token"] and (options["behind_proxy"] or not is_loopback(options["host"])):
         raise ConfigError("--no-token needs a loopback address", hint="treadle a2a --token NAME makes one")
-    mode = parse_mode(options["mode"]) if options["mode"] else config.load(here()).settings.mode or "suggest"
-    base = SessionSpec(
-        cwd=here(),
-        model=options["model"],
-        mode=mode,
-        answers=True,
-        confinement=confinement(options["sandbox"], options["network"]),
-    )
-    agent = find_agent(options["agent"])
+    agent, base = offered(options, default=True, answers=True)
     where = {name: options[name] for name in ("host", "port", "names", "tls_cert", "tls_key", "behind_proxy")}
     listening = Listening(**where)
+    asked = None if options["no_token"] else tokens
 
-    async def work() -> int:
+    async def server() -> A2aServer:
         door = A2aDoor(agent, await agent.probe(), base=base, warn=warner("treadle a2a"))
-        server = A2aServer(
-            door,
-            address=listening.address,
-            names=listening.names,
-            tokens=None if options["no_token"] else tokens,
-        )
-        async with served(server, listening) as serving:
-            _announce(listening.address, as_json, token=not options["no_token"])
-            return await serving
+        return A2aServer(door, address=listening.address, names=listening.names, tokens=asked)
 
-    ended_by = run_async(work())
-    sys.exit(128 + ended_by if ended_by == signal.SIGINT else 0)
+    serve_http(server, listening, lambda: _announce(listening.address, as_json, token=asked is not None))
 
 
 def _announce(address: str, as_json: bool, *, token: bool) -> None:
@@ -126,15 +137,13 @@ def _announce(address: str, as_json: bool, *, token: bool) -> None:
         click.echo(f"{address}/")
         access = "Clients need a token: treadle a2a --token NAME. " if token else "Every program here may use it. "
         click.echo(f"{access}Ctrl-C ends it.", err=True)
-    sys.stdout.flush()
 
 
 # `treadle acp`: an agent for editors that speak the Agent Client Protocol.
 
 
-@click.command(context_settings={"help_option_names": ["-h", "--help"]})
-@click.option("--model", metavar="NAME", help="The model for new sessions.")
-@click.option("--permission-mode", "mode", metavar="MODE", help="suggest, auto-edit, full-auto, plan or yolo.")
+@click.command(context_settings=HELP)
+@session_options("The model for new sessions.")
 @click.option(
     "--http",
     "port",
@@ -145,9 +154,7 @@ def _announce(address: str, as_json: bool, *, token: bool) -> None:
     help="Serve over WebSockets on this machine, for clients with a token. [default port: 7476]",
 )
 @serving_options
-def acp(
-    agent: str, sandbox: bool | None, network: str | None, model: str | None, mode: str | None, port: int | None
-) -> None:
+def acp(port: int | None, **options: Any) -> None:
     """Serve an agent to an editor over the Agent Client Protocol (stdin and stdout).
 
     Your editor starts this command. In Zed's settings.json:
@@ -162,20 +169,13 @@ def acp(
     commands. Only protocol messages are written to stdout. With --http it serves ws://127.0.0.1:7476/acp instead; get
     a client's token from `treadle serve --token`. More: treadle docs use-treadle-from-an-editor.
     """
-    from treadle.agents import find_agent
     from treadle.doors.acp.door import AcpDoor
-    from treadle.io.paths import here
-    from treadle.session import SessionSpec, parse_mode
 
-    confined = confinement(sandbox, network)
-    given = parse_mode(mode) if mode else None
-    base = SessionSpec(cwd=here(), model=model, mode=given, confinement=confined)
-    found = find_agent(agent)
-
+    agent, base = offered(options)
     warn = warner("treadle acp")
 
     def door(stream: Any) -> AcpDoor:
-        return AcpDoor(found, stream, base=base, warn=warn)
+        return AcpDoor(agent, stream, base=base, warn=warn)
 
     if port is None:
         sys.exit(serve(lambda stream: door(stream).run()))
@@ -186,42 +186,30 @@ def _serve_over_http(door: Any, port: int) -> None:
     try:
         from treadle.serve.agents import ACP_PATH, AcpServer
         from treadle.serve.listening import Listening
-        from treadle.serve.server import served
         from treadle.serve.tokens import Tokens
     except ImportError:
         raise MissingExtra("ACP over HTTP", "fleet") from None
     listening = Listening(port=port)
 
-    async def work() -> int:
-        server = AcpServer(door, address=listening.address, names=listening.names, tokens=Tokens())
-        async with served(server, listening) as serving:
-            click.echo(f"{listening.address.replace('http', 'ws', 1)}{ACP_PATH}")
-            click.echo("Clients need a token: treadle serve --token. Ctrl-C ends it.", err=True)
-            sys.stdout.flush()
-            return await serving
+    async def server() -> AcpServer:
+        return AcpServer(door, address=listening.address, names=listening.names, tokens=Tokens())
 
-    ended_by = run_async(work())
-    sys.exit(128 + ended_by if ended_by == signal.SIGINT else 0)
+    def announce() -> None:
+        click.echo(f"{listening.address.replace('http', 'ws', 1)}{ACP_PATH}")
+        click.echo("Clients need a token: treadle serve --token. Ctrl-C ends it.", err=True)
+
+    serve_http(server, listening, announce)
 
 
 # `treadle app-server`: an agent for programs that drive Codex's app-server.
 
 
-@click.command("app-server", context_settings={"help_option_names": ["-h", "--help"]})
-@click.option("--model", metavar="NAME", help="The model for new threads.")
-@click.option("--permission-mode", "mode", metavar="MODE", help="suggest, auto-edit, full-auto, plan or yolo.")
+@click.command("app-server", context_settings=HELP)
+@session_options("The model for new threads.")
 @click.option("--listen", default="stdio://", metavar="URL", help="Only stdio:// is supported.")
 @click.option("--config", "-c", multiple=True, metavar="KEY=VALUE", hidden=True)
 @serving_options
-def app_server(
-    agent: str,
-    sandbox: bool | None,
-    network: str | None,
-    model: str | None,
-    mode: str | None,
-    listen: str,
-    config: tuple[str, ...],
-) -> None:
+def app_server(listen: str, config: tuple[str, ...], **options: Any) -> None:
     """Serve any agent in place of `codex app-server`, for the Codex SDK and editors.
 
     Programs that drive Codex start this when their Codex path is set to `treadle`:
@@ -232,63 +220,48 @@ def app_server(
 
     Choose the agent with TREADLE_AGENT or --agent. The client answers approvals. More: treadle docs app-server.
     """
-    from treadle.agents import find_agent
     from treadle.doors.codex.door import AppServerDoor
-    from treadle.io.paths import here
-    from treadle.session import SessionSpec, parse_mode
 
     if listen != "stdio://":
         raise ConfigError(f"--listen {listen} is not supported", hint="stdio:// is")
     warn = warner("treadle app-server")
     for entry in config:
         warn(f"--config {entry.partition('=')[0]} is not used here")
-    given = parse_mode(mode) if mode else None
-    confined = confinement(sandbox, network)
-    base = SessionSpec(cwd=here(), model=model, mode=given, looks_freely=True, confinement=confined)
-    found = find_agent(agent)
-    sys.exit(serve(lambda stream: AppServerDoor(found, stream, base=base, warn=warn).run()))
+    agent, base = offered(options, looks_freely=True)
+    sys.exit(serve(lambda stream: AppServerDoor(agent, stream, base=base, warn=warn).run()))
 
 
 # `treadle door`: an agent over a protocol of another distribution.
 
 
-@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.command(context_settings=HELP)
 @click.argument("name")
-@click.option("--model", metavar="NAME", help="The model for new sessions.")
-@click.option("--permission-mode", "mode", metavar="MODE", help="suggest, auto-edit, full-auto, plan or yolo.")
+@session_options("The model for new sessions.")
 @serving_options
-def door(name: str, agent: str, sandbox: bool | None, network: str | None, model: str | None, mode: str | None) -> None:
+def door(name: str, **options: Any) -> None:
     """Serve an agent over a protocol that an installed extension adds.
 
     `treadle extensions` lists them. To write one: treadle docs add-a-door.
     """
-    from treadle.agents import find_agent
-    from treadle.io.paths import here
-    from treadle.session import SessionSpec, parse_mode
     from treadle.settings import extensions
 
     made = extensions.load("doors", name, type)
     if made is None:
         raise ConfigError(f"no installed extension adds the door {name!r}", hint="treadle extensions lists them")
-    given = parse_mode(mode) if mode else None
-    base = SessionSpec(cwd=here(), model=model, mode=given, confinement=confinement(sandbox, network))
-    found = find_agent(agent)
-    sys.exit(serve(lambda stream: made(found, stream).run(base)))
+    agent, base = offered(options)
+    sys.exit(serve(lambda stream: made(agent, stream).run(base)))
 
 
 # `treadle mcp`: agents as tools of an MCP server.
 
 
-@click.command(context_settings={"help_option_names": ["-h", "--help"]})
-@click.option("--model", metavar="NAME", help="The model for runs, unless the client names one.")
-@click.option(
-    "--permission-mode",
-    "mode",
-    metavar="MODE",
-    help="The highest mode that runs may use. [default: that of the settings, or suggest]",
+@click.command(context_settings=HELP)
+@session_options(
+    "The model for runs, unless the client names one.",
+    "The highest mode that runs may use. [default: that of the settings, or suggest]",
 )
 @serving_options
-def mcp(agent: str, sandbox: bool | None, network: str | None, model: str | None, mode: str | None) -> None:
+def mcp(**options: Any) -> None:
     """Serve agents as tools of an MCP server (stdin and stdout).
 
     Any MCP client can then use any agent in this directory with the tools run, start, status, read, answer and cancel.
@@ -303,22 +276,16 @@ def mcp(agent: str, sandbox: bool | None, network: str | None, model: str | None
     """
     from treadle.agents import find_agent
     from treadle.doors.mcp.door import McpDoor
-    from treadle.io.paths import here
-    from treadle.session import SessionSpec, parse_mode
-    from treadle.settings import config
 
-    most = parse_mode(mode) if mode else config.load(here()).settings.mode or "suggest"
-    confined = confinement(sandbox, network)
-    base = SessionSpec(cwd=here(), model=model, mode=most, answers=True, confinement=confined)
-    find_agent(agent)  # report a wrong name now, to the person, and not later to the client's model
+    _, base = offered(options, default=True, answers=True)  # a wrong name is reported now, to the person
     warn = warner("treadle mcp")
-    sys.exit(serve(lambda stream: McpDoor(find_agent, agent, stream, base=base, warn=warn).run()))
+    sys.exit(serve(lambda stream: McpDoor(find_agent, options["agent"], stream, base=base, warn=warn).run()))
 
 
 # `treadle sidecar`: an agent for a control plane that speaks abp.
 
 
-@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.command(context_settings=HELP)
 @serving_options
 def sidecar(agent: str, sandbox: bool | None, network: str | None) -> None:
     """Serve an agent to an abp/v0.1 control plane: one JSON object per line on stdin and stdout.
@@ -341,7 +308,7 @@ def sidecar(agent: str, sandbox: bool | None, network: str | None) -> None:
 # `treadle worker`: an agent as a process that another program owns.
 
 
-@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.command(context_settings=HELP)
 @serving_options
 def worker(agent: str, sandbox: bool | None, network: str | None) -> None:
     """Serve an agent as a worker: one JSON object per line on stdin and stdout.

@@ -13,7 +13,7 @@ from treadle.agent.providers.http import Endpoint, HttpProvider
 from treadle.agent.providers.known import Refreshed, keep, listed, refreshed_file
 from treadle.agent.providers.names import HOW, PREFIXES, VENDORS, is_model, model_settings, resolve
 from treadle.agents import find_card, names
-from treadle.cli.as_json import json_option, show_json
+from treadle.cli.as_json import group_or, json_option, show_json
 from treadle.cli.choice import ListedModels, ask, look, pick, remember, ways_in
 from treadle.cli.render import printable
 from treadle.errors import ConfigError, NoModel, ProviderError
@@ -95,16 +95,7 @@ def _is_model(name: str) -> bool:
 SECONDS = 10.0
 
 
-class Models(click.Group):
-    """`treadle models` lists, and so does any word after it that is not a command."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        if not args or args[0] not in (*self.commands, "-h", "--help"):
-            args = ["list", *args]
-        return super().parse_args(ctx, args)
-
-
-@click.group("models", cls=Models)
+@click.group("models", cls=group_or("list"))
 def models() -> None:
     """List the available models, or choose the default model or agent.
 

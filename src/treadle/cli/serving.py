@@ -1,9 +1,10 @@
-"""Speaks a protocol on stdin and stdout as a process that another program owns, until it is done or a signal comes."""
+"""Speaks a protocol on stdin and stdout, or over HTTP, until it is done or a signal comes."""
 
 import asyncio
 import signal
 import sys
 from collections.abc import Awaitable, Callable
+from typing import Any, NoReturn
 
 from treadle.cli import logs
 from treadle.io.process.loop import hold_secrets, run_async
@@ -44,3 +45,17 @@ def serve(work: Callable[[FdStream], Awaitable[int]]) -> int:
     hold_secrets()
     logs.set_up()
     return run_async(run())
+
+
+def serve_http(made: Callable[[], Awaitable[Any]], listening: Any, announce: Callable[[], None]) -> NoReturn:
+    """Serve over HTTP until a signal ends it, and end this process."""
+    from treadle.serve.server import served
+
+    async def work() -> int:
+        async with served(await made(), listening) as serving:
+            announce()
+            sys.stdout.flush()
+            return await serving
+
+    ended_by = run_async(work())
+    sys.exit(128 + ended_by if ended_by == signal.SIGINT else 0)

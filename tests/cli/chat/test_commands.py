@@ -10,6 +10,7 @@ import pytest
 from tests.cli.chat.terminal import ChatTerminal
 from tests.installed import TREADLE
 from tests.scripts import calls, says
+from tests.stand_ins.sessions import ScriptedSession
 from treadle.agent.messages import UserMessage
 from treadle.agent.transcript import MessageRecord, Transcript
 from treadle.cli.chat.page import Page
@@ -17,7 +18,6 @@ from treadle.cli.chat.talk import COMMANDS, COPIED_MAX
 from treadle.errors import ConfigError, Unsupported
 from treadle.io.paths import config_file
 from treadle.session import AgentInfo, SessionSpec, Start
-from treadle.testing.sessions import ScriptedSession
 
 Chat = Callable[..., ChatTerminal]
 PNG = base64.b64decode(

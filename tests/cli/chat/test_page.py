@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
+from tests.stand_ins.sessions import ScriptedSession
 from treadle import events
 from treadle.agent.messages import AssistantMessage, UserMessage
 from treadle.agent.transcript import MessageRecord, Transcript
@@ -44,7 +45,6 @@ from treadle.events import (
 )
 from treadle.session import AgentInfo, SessionSpec
 from treadle.sessions.totals import totals
-from treadle.testing.sessions import ScriptedSession
 
 
 def page(*, colour: bool = False, flowing: bool = False, now: list[float] | None = None) -> Page:

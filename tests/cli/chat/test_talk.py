@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from tests.cli.conftest import Terminal
+from tests.stand_ins.sessions import ScriptedSession, Step
 from tests.waiting import until
 from treadle.cli.chat.page import Page
 from treadle.cli.chat.question import Question
@@ -15,7 +16,6 @@ from treadle.events import Asked, TextDelta
 from treadle.session import Answer, CommandResult, Session, SessionSpec
 from treadle.sessions.session import Turn
 from treadle.terminal.settings import STATE_FILE_VARIABLE
-from treadle.testing.sessions import ScriptedSession, Step
 
 
 def asked() -> Asked:

@@ -6,10 +6,10 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+from tests.stand_ins.sessions import ScriptedAgent
 from treadle.doors.a2a.door import A2aDoor
 from treadle.events import Asked
 from treadle.session import AgentInfo, SessionSpec
-from treadle.testing.sessions import ScriptedAgent
 from treadle.wire.a2a.messages import Version
 
 ASK = Asked(request="q", kind="permission", text="May it?", call="c", name="bash", command="rm x")

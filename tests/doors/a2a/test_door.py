@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from tests.doors.a2a.callers import ASK, Caller, opened, state_of, text_of
+from tests.stand_ins.sessions import ScriptedAgent
 from treadle.doors.a2a import door as doors
 from treadle.errors import ProviderError
 from treadle.events import Message, TextDelta, Usage
-from treadle.testing.sessions import ScriptedAgent
 from treadle.wire.a2a import messages
 from treadle.wire.common.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND, Fault
 

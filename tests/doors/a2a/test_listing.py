@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.doors.a2a.callers import opened
-from treadle.testing.sessions import ScriptedAgent
+from tests.stand_ins.sessions import ScriptedAgent
 from treadle.wire.common.jsonrpc import Fault
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.doors.a2a.callers import ASK, opened, state_of, text_of
+from tests.stand_ins.sessions import ScriptedAgent, ScriptedSession
 from tests.waiting import until
 from treadle.doors.a2a.door import ServedTask
 from treadle.events import (
@@ -22,7 +23,6 @@ from treadle.events import (
     Warned,
 )
 from treadle.session import Answer, Prompt, SessionSpec
-from treadle.testing.sessions import ScriptedAgent, ScriptedSession
 from treadle.wire.a2a import messages
 from treadle.wire.common.jsonrpc import INVALID_PARAMS, Fault
 

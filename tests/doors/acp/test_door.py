@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from tests.stand_ins.sessions import ScriptedAgent, ScriptedSession
 from tests.streams import pair
 from treadle.doors.acp.door import AcpDoor
 from treadle.errors import AuthFailed, NotFound
@@ -26,7 +27,6 @@ from treadle.session import (
     Toolset,
 )
 from treadle.sessions.session import Turn
-from treadle.testing.sessions import ScriptedAgent, ScriptedSession
 from treadle.wire.acp.connection import Connection
 from treadle.wire.common.rpc import RpcCall, RpcNotice
 

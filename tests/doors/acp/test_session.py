@@ -5,12 +5,12 @@ from typing import Any
 import msgspec
 import pytest
 
+from tests.stand_ins.sessions import ScriptedSession
 from treadle.doors.acp.door import ClientAbilities, Served
 from treadle.errors import AuthFailed, MaxIterations, ProviderError
 from treadle.events import Asked, Message, TextDelta, TurnStarted, Usage, Warned
 from treadle.session import Change, CommandInfo, CommandResult, Mode, SessionSpec
 from treadle.sessions.session import Turn
-from treadle.testing.sessions import ScriptedSession
 from treadle.wire.common.jsonrpc import Fault
 
 

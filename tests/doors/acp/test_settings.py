@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
+from tests.stand_ins.sessions import ScriptedSession
 from treadle.doors.acp.door import AS_SET, offered
 from treadle.errors import RemoteError
 from treadle.session import AgentInfo, ModelMenu, OfferedModel, SessionSpec
-from treadle.testing.sessions import ScriptedSession
 
 MODES = {"currentModeId": "plan", "availableModes": [{"id": "plan", "name": "Plan", "description": "d"}]}
 

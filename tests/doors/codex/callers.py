@@ -6,12 +6,12 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+from tests.stand_ins.sessions import ScriptedAgent
 from tests.streams import pair
 from treadle.doors.codex.door import AppServerDoor
 from treadle.io.link import Link
 from treadle.io.rpc import Rpc
 from treadle.session import SessionSpec
-from treadle.testing.sessions import ScriptedAgent
 from treadle.wire.codex.connection import Connection
 from treadle.wire.common.rpc import RpcCall, RpcNotice
 

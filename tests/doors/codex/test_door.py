@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 
 from tests.doors.codex.callers import opened, said
+from tests.stand_ins.sessions import ScriptedAgent, ScriptedSession
 from treadle.errors import NotFound, ToolError
 from treadle.events import TextDelta
 from treadle.io.rpc import CallFailed
 from treadle.session import AgentInfo, CommandInfo, CommandResult, SessionSpec, StoredSession
-from treadle.testing.sessions import ScriptedAgent, ScriptedSession
 
 
 async def test_what_is_not_offered_is_refused_and_what_is_not_used_is_named_once(tmp_path: Path) -> None:

@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from tests.doors.codex.callers import opened, said
+from tests.stand_ins.sessions import ScriptedAgent, ScriptedSession
 from treadle.errors import ProviderError
 from treadle.events import Asked, TextDelta, ToolStarted, Usage, Warned
 from treadle.io.rpc import CallFailed
 from treadle.session import Change, ModelMenu, OfferedModel, Prompt, SessionSpec
-from treadle.testing.sessions import ScriptedAgent, ScriptedSession
 
 RUN = Asked(request="r", kind="permission", text="", name="bash", call="c", command="ls", tool_kind="execute")
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.stand_ins.sessions import ScriptedAgent
 from tests.streams import pair
 from treadle.doors.mcp.door import McpDoor
 from treadle.errors import ConfigError, ProviderError
@@ -15,7 +16,6 @@ from treadle.events import Asked, Message, TextDelta, ToolStarted
 from treadle.io.link import Link
 from treadle.io.rpc import CallFailed, Rpc
 from treadle.session import Agent, Mode, SessionSpec
-from treadle.testing.sessions import ScriptedAgent
 from treadle.wire.common.rpc import RpcCall, RpcNotice
 from treadle.wire.mcp.connection import Connection
 

@@ -4,12 +4,12 @@ import asyncio
 
 import pytest
 
+from tests.stand_ins.sessions import ScriptedAgent
 from treadle.doors.mcp.door import OPEN, AgentRun, Runs, ask_while
 from treadle.errors import Busy, NotFound
 from treadle.events import Asked, TextDelta, TurnEnded
 from treadle.session import Answer, SessionSpec
 from treadle.sessions.totals import ServedTurn
-from treadle.testing.sessions import ScriptedAgent
 
 ASKED = Asked(request="r1", kind="permission", text="may I?", name="bash")
 

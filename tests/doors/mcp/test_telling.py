@@ -2,6 +2,7 @@
 
 import msgspec
 
+from tests.stand_ins.sessions import ScriptedSession
 from treadle.doors.mcp.door import LONGEST, MOST, AgentRun, happened, outcome, progress, question, words
 from treadle.events import (
     AnyEvent,
@@ -20,7 +21,6 @@ from treadle.events import (
 )
 from treadle.session import SessionSpec
 from treadle.sessions.totals import ServedTurn
-from treadle.testing.sessions import ScriptedSession
 
 ASKED = Asked(request="r1", kind="permission", text="may I?", name="bash", command="make", paths=("/w/a",))
 

@@ -5,12 +5,12 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from tests.stand_ins.sessions import ScriptedSession, Step
 from treadle.doors.oneshot.run import OneShot
 from treadle.events import (
     TextDelta,
 )
 from treadle.session import CommandResult, SessionSpec
-from treadle.testing.sessions import ScriptedSession, Step
 from treadle.wire.oneshot.connection import OutputFormat
 
 

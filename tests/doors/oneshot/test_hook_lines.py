@@ -3,11 +3,11 @@
 import pytest
 
 from tests.doors.oneshot.test_run import Sink
+from tests.stand_ins.sessions import ScriptedSession
 from treadle.agent.hooks import HookStep
 from treadle.doors.oneshot.hooks import write_hook_lines
 from treadle.doors.oneshot.run import OneShot
 from treadle.session import SessionSpec
-from treadle.testing.sessions import ScriptedSession
 
 
 @pytest.mark.parametrize(("code", "outcome"), [(0, "success"), (2, "error"), (None, "cancelled")])

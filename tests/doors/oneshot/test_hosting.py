@@ -8,12 +8,12 @@ import msgspec
 import pytest
 
 from tests.doors.oneshot.test_input import Host, prompt
+from tests.stand_ins.sessions import Step
 from treadle.doors.oneshot.hosting import Verbose
 from treadle.doors.oneshot.input import StreamInput
 from treadle.doors.oneshot.run import Hosting, OneShot, RunEnding, result_of
 from treadle.events import ErrorInfo, Message, TextDelta, TurnEnded, Usage
 from treadle.sessions.totals import TurnSummary, totals
-from treadle.testing.sessions import Step
 from treadle.wire.oneshot.connection import RunResult
 
 FIRST, SECOND = "11111111-1111-4111-8111-111111111111", "22222222-2222-4222-8222-222222222222"

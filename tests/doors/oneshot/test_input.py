@@ -8,13 +8,13 @@ from typing import Any
 import msgspec
 import pytest
 
+from tests.stand_ins.sessions import ScriptedSession, Step
 from tests.streams import pair
 from treadle.doors.oneshot.input import StreamInput
 from treadle.doors.oneshot.run import OneShot
 from treadle.errors import PeerClosed, RemoteError
 from treadle.events import Asked, Task, TaskChanged, TextDelta, TurnStarted, Usage
 from treadle.session import Answer, Change, SessionSpec
-from treadle.testing.sessions import ScriptedSession, Step
 
 ASK = Asked(request="q1", kind="permission", text="may I?", name="bash", args={"command": "ls"}, call="c1")
 

@@ -3,9 +3,9 @@
 import json
 from pathlib import Path
 
+from tests.stand_ins.sessions import ScriptedSession
 from treadle.doors.oneshot.hosting import Mirror
 from treadle.session import SessionSpec
-from treadle.testing.sessions import ScriptedSession
 
 
 async def test_each_line_is_sent_once_and_a_session_without_a_history_sends_nothing(tmp_path: Path) -> None:

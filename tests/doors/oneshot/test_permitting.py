@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
+from tests.stand_ins.sessions import ScriptedSession
 from treadle.agent.native import NativeAgent
 from treadle.doors.oneshot.input import Inquiries, apply, put_to_tool
 from treadle.errors import RemoteError
 from treadle.events import Answered, Asked, TextDelta
 from treadle.session import Change, Prompt, SessionSpec
-from treadle.testing.sessions import ScriptedSession
 
 ASK = Asked(
     request="q", kind="permission", text="may I?", name="bash", args={"command": "ls"}, call="c1", changeable=True

@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from tests.stand_ins.sessions import ScriptedSession
 from treadle.agent.native import NativeAgent
 from treadle.agent.toolbox import ServersChanged
 from treadle.doors.oneshot.hooks import HostHooks
@@ -14,7 +15,6 @@ from treadle.doors.oneshot.input import HostRequests
 from treadle.doors.oneshot.run import OneShot
 from treadle.errors import NotFound, TreadleError, Unsupported
 from treadle.session import Change, Instructions, Reasoning, SessionSpec
-from treadle.testing.sessions import ScriptedSession
 
 
 class Configured(ScriptedSession):

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.doors.oneshot.ran import HELLO, Commanded, Ran, Sink, interrupted, speaks
+from tests.stand_ins.sessions import ScriptedSession, Step
 from tests.waiting import until
 from treadle.doors.oneshot.hosting import SchemaCheck, Verbose
 from treadle.doors.oneshot.run import Hosting, OneShot
@@ -45,7 +46,6 @@ from treadle.events import (
 from treadle.session import AgentInfo, CommandResult, EventReader, Prompt, SessionSpec
 from treadle.sessions.session import Turn
 from treadle.sessions.totals import TurnSummary
-from treadle.testing.sessions import ScriptedSession, Step
 from treadle.verification.ending import CheckedEnding
 from treadle.wire.common.losses import dropped, emulated
 from treadle.wire.oneshot.connection import OutputFormat

@@ -6,6 +6,7 @@ from pathlib import Path
 import msgspec
 
 from tests.doors.oneshot.ran import HELLO, Commanded, Ran, interrupted, speaks
+from tests.stand_ins.sessions import Step
 from treadle.doors.oneshot.hosting import Partial, Verbose
 from treadle.events import (
     ErrorInfo,
@@ -22,7 +23,6 @@ from treadle.events import (
     Usage,
 )
 from treadle.session import AgentInfo, CommandInfo
-from treadle.testing.sessions import Step
 
 
 async def test_a_result_with_an_image_has_it_as_a_block_of_its_own(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.stand_ins.sessions import ScriptedAgent, ScriptedSession
 from treadle.doors.worker.door import Worker
 from treadle.errors import Busy, ConfigError, PeerClosed
 from treadle.events import (
@@ -23,7 +24,6 @@ from treadle.events import (
 from treadle.session import SessionSpec
 from treadle.sessions.session import Turn
 from treadle.settings import trust
-from treadle.testing.sessions import ScriptedAgent, ScriptedSession
 
 CONFIG = {"model": "m/x", "system_prompt": "s", "tools": ["bash"]}
 INIT = {"type": "init", "id": "1", "protocol_version": "0.2.0", "config": CONFIG}

@@ -8,13 +8,13 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.stand_ins.sessions import ScriptedAgent, ScriptedSession
 from tests.streams import pair
 from treadle.doors.worker.door import Worker
 from treadle.errors import ProviderError
 from treadle.events import TextDelta, ToolEnded, ToolStarted, TurnEnded, Usage
 from treadle.session import SessionSpec
 from treadle.sessions.session import Turn
-from treadle.testing.sessions import ScriptedAgent, ScriptedSession
 
 CONFIG = {"model": "m", "system_prompt": "", "tools": []}
 MESSAGES = ("talk", "tool", "hang", "fail", "bug", "nothing")

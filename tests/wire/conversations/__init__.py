@@ -1,4 +1,4 @@
-"""Sample conversations, one module per wire and named like it. `treadle.testing.wires` checks them.
+"""Sample conversations, one module per wire and named like it. `tests.wire.contract` checks them.
 
 `SAMPLES` are legal conversations, each a list of (role, message) from the first message on. `CROSSINGS` are for
 messages that may cross on the way: tuples of a conversation so far, then one more (role, message) from each end.
@@ -8,7 +8,7 @@ import importlib
 import pkgutil
 
 import treadle.wire
-from treadle.testing.wires import Wire
+from tests.wire.contract import Wire
 
 NO_CONVERSATIONS = {
     "common": "what all wires share",

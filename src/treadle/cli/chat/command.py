@@ -24,7 +24,6 @@ from treadle.agent.messages import AssistantMessage, UserMessage
 from treadle.agent.question import diff_of
 from treadle.agent.stored_sessions import find_session
 from treadle.agent.transcript import Transcript
-from treadle.cli.chat.keys import Actions
 from treadle.cli.chat.lines import TypedLines
 from treadle.cli.chat.page import Page, Prose, trimmed
 from treadle.cli.chat.question import Question, confinement_words, touched
@@ -39,7 +38,7 @@ from treadle.session import Answer, Remembering, Session
 
 if TYPE_CHECKING:
     from treadle.cli.chat.page import Progress
-    from treadle.cli.chat.screen import ChatScreen
+    from treadle.cli.chat.screen import Actions, ChatScreen
     from treadle.cli.chat.talk import Picker, Talk
     from treadle.session import SessionSpec
 
@@ -363,8 +362,7 @@ def _columns() -> int:
 def _view(progress: Progress, options: RunOptions, plain: bool) -> ChatScreen | Lines:
     if plain:
         return Lines()
-    from treadle.cli.chat.keys import check_keys
-    from treadle.cli.chat.screen import ChatCompleter, ChatScreen
+    from treadle.cli.chat.screen import ChatCompleter, ChatScreen, check_keys
 
     settings = options.settings().chat
     check_keys(settings.keys)

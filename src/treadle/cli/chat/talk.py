@@ -3,6 +3,8 @@
 It knows nothing about terminals: it shows and asks through a View.
 """
 
+from __future__ import annotations
+
 import asyncio
 import base64
 import os
@@ -114,46 +116,20 @@ KEYS = (
 )
 
 
-class Showing(Protocol):
-    """The view, as far as these commands need it."""
-
-    plain: bool
-
-    def print(self, text: str) -> None: ...
-    def vim(self) -> bool: ...
-
-
-class Talking(Protocol):
-    """The conversation, as far as these commands need it."""
-
-    @property
-    def session(self) -> Session: ...
-    @property
-    def view(self) -> Showing: ...
-    @property
-    def page(self) -> Page: ...
-
-    cwd: str
-    queued: deque[str]
-    last_text: str
-
-    async def verify(self) -> CheckedEnding: ...
-
-
 class OwnCommand(NamedTuple):
     help: str
-    run: Callable[[Talking, str], Awaitable[str | None]]
+    run: Callable[[Talk, str], Awaitable[str | None]]
     """Returns what to print, or None."""
 
 
-async def keys(talk: Talking, args: str) -> str:
+async def keys(talk: Talk, args: str) -> str:
     width = max(len(key) for key, _ in KEYS)
     return (
         "\n".join(f"{key:{width}}  {what}" for key, what in KEYS) + "\nChange them in your settings: treadle docs chat"
     )
 
 
-async def _diff(talk: Talking, args: str) -> str | None:
+async def _diff(talk: Talk, args: str) -> str | None:
     shown = await asyncio.to_thread(changes, talk.cwd)
     if not shown:
         return "Nothing is changed since the last commit."
@@ -170,26 +146,26 @@ def changes(cwd: str) -> str:
     return "".join([shown.decode(errors="replace"), *notes])
 
 
-async def _init(talk: Talking, args: str) -> None:
+async def _init(talk: Talk, args: str) -> None:
     talk.queued.appendleft(f"{INIT}\n{args}".strip())
 
 
-async def _review(talk: Talking, args: str) -> None:
+async def _review(talk: Talk, args: str) -> None:
     talk.queued.appendleft(f"{REVIEW}\n{args}".strip())
 
 
-async def _verify(talk: Talking, args: str) -> str:
+async def _verify(talk: Talk, args: str) -> str:
     return (await talk.verify()).line
 
 
-async def _mcp(talk: Talking, args: str) -> str:
+async def _mcp(talk: Talk, args: str) -> str:
     states = talk.session.info.mcp_servers
     if not states:
         return "No MCP servers. `treadle docs hooks-and-mcp` says how to add some."
     return "\n".join(f"{name}: {state}" for name, state in sorted(states.items()))
 
 
-async def _export(talk: Talking, args: str) -> str:
+async def _export(talk: Talk, args: str) -> str:
     from treadle.agent.stored_sessions import SessionDocument, as_atif, as_markdown
     from treadle.agent.transcript import Transcript
 
@@ -210,7 +186,7 @@ async def _export(talk: Talking, args: str) -> str:
     return f"The session is in {path}."
 
 
-async def _copy(talk: Talking, args: str) -> str:
+async def _copy(talk: Talk, args: str) -> str:
     answer = talk.last_text.encode()
     if not answer:
         return "There is no answer to copy yet."
@@ -221,14 +197,14 @@ async def _copy(talk: Talking, args: str) -> str:
     return f"The last answer is in the clipboard ({len(answer):,} bytes), if your terminal allows that (OSC 52)."
 
 
-async def _theme(talk: Talking, args: str) -> str:
+async def _theme(talk: Talk, args: str) -> str:
     if args.strip() not in ("light", "dark"):
         return f"The theme is {talk.page.theme}; /theme light or /theme dark changes it, `theme` of [chat] keeps it."
     talk.page.theme = args.strip()
     return f"The theme is now {talk.page.theme}."
 
 
-async def _vim(talk: Talking, args: str) -> str:
+async def _vim(talk: Talk, args: str) -> str:
     if talk.view.plain:
         raise Unsupported("plain mode has no editor")
     return f"The input is edited as in {'vim: Esc leaves insert mode' if talk.view.vim() else 'Emacs and readline'}."

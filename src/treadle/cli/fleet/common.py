@@ -12,6 +12,7 @@ import click
 
 from treadle.cli.as_json import json_option, show_json
 from treadle.cli.render import one_line, short_time
+from treadle.fleet.client import connected, resolve
 from treadle.io.process.loop import run_async
 
 if TYPE_CHECKING:
@@ -25,7 +26,6 @@ ORDER = "ORDER"
 
 def with_bus(work: Callable[[Bus], Awaitable[T]]) -> T:
     """Call `work` with a connection to this machine's fleet."""
-    from treadle.fleet.client import connected
 
     async def run() -> T:
         async with connected() as bus:
@@ -39,7 +39,6 @@ def with_bus(work: Callable[[Bus], Awaitable[T]]) -> T:
 
 def with_order(name: str, work: Callable[[Bus, str], Awaitable[T]]) -> T:
     """Call `work` for the order that this name means, which may be shortened."""
-    from treadle.fleet.client import resolve
 
     async def resolved(bus: Bus) -> T:
         return await work(bus, await resolve(bus, name))
@@ -48,12 +47,6 @@ def with_order(name: str, work: Callable[[Bus, str], Awaitable[T]]) -> T:
 
 
 Resolve: TypeAlias = Callable[["Bus", str], Awaitable[str]]
-
-
-async def order_named(bus: Bus, name: str) -> str:
-    from treadle.fleet.client import resolve
-
-    return await resolve(bus, name)
 
 
 def fleet_command(

@@ -21,11 +21,15 @@ from treadle.agents import find_agent
 from treadle.cli.chat.page import Page
 from treadle.cli.render import colourful
 from treadle.errors import LocalError, NotFound, TreadleError
+from treadle.fleet import client, sample
+from treadle.fleet.run import runs
 from treadle.installation import adding, has
 from treadle.io import scratch
 from treadle.io.files import read
+from treadle.io.process import table
 from treadle.io.process.child import consult
 from treadle.io.process.loop import ended_by_signals, run_async
+from treadle.io.process.programs import run_program
 from treadle.io.process.tree import detach
 from treadle.io.sandbox.methods import wanted
 from treadle.io.sandbox.start import start
@@ -49,7 +53,6 @@ GOAL = "The shop's four mistakes are fixed"
 
 async def show(bus: Bus, place: Path, say: Callable[[str], None]) -> bool:
     """Whether the goal was met."""
-    from treadle.fleet import client, sample
     from treadle.goals import commands, planner
     from treadle.wire.goal.plan import GoalBudget
 
@@ -104,8 +107,6 @@ def _with_roles(text: str) -> str:
 
 async def _answer_with(bus: Bus, order: str, *, allow: bool) -> None:
     """The person of the demo agrees to the plan. Nothing else should be asked, and a yes could go on for ever."""
-    from treadle.fleet import client
-
     for _ in range(200):
         try:
             return await client.answer(bus, order, "allow" if allow else "deny", by="demo")
@@ -115,9 +116,6 @@ async def _answer_with(bus: Bus, order: str, *, allow: bool) -> None:
 
 async def _kill_a_runner(order: str, say: Callable[[str], None]) -> None:
     """Kill the runner with SIGKILL as soon as there is one."""
-    from treadle.fleet.run import runs
-    from treadle.io.process import table
-
     runner: Any = None
     for _ in range(600):
         if (runner := runs.runner_of(runs.directory(order, 1))) is not None:
@@ -146,8 +144,6 @@ def run() -> int:
 
 
 async def _demo_of_a_fleet(place: Path) -> int:
-    from treadle.fleet import sample
-
     began = time.monotonic()
     repository = sample.make_repository(place / "shop")
     say = _Timed(began)
@@ -160,8 +156,6 @@ async def _demo_of_a_fleet(place: Path) -> int:
 
 
 async def _showing(place: Path, repository: Path, say: Callable[[str], None]) -> int:
-    from treadle.fleet import client
-
     async with _page(say), client.connected() as bus:
         try:
             async with asyncio.timeout(SECONDS):
@@ -277,7 +271,6 @@ class _Timed:
 
 
 async def _show(bus: Bus, repository: Path, say: Callable[[str], None]) -> int:
-    from treadle.fleet import client
     from treadle.fleet.sample import CHECK
 
     names = await _submit(bus, repository)
@@ -308,8 +301,6 @@ async def _show(bus: Bus, repository: Path, say: Callable[[str], None]) -> int:
 
 async def _work(bus: Bus, names: dict[str, str], say: Callable[[str], None]) -> list[Order]:
     """The orders at their end."""
-    from treadle.fleet import client
-
     wait = await _collision(bus, names["dollars"])
     say(f"dollars waits: {wait}")
     await asyncio.gather(_kill(bus, names["discount"], say), _answer(bus, names["stock"], say))
@@ -318,8 +309,6 @@ async def _work(bus: Bus, names: dict[str, str], say: Callable[[str], None]) -> 
 
 async def _cheat(bus: Bus, repository: Path, say: Callable[[str], None]) -> bool:
     """An agent changes the test in place of the code. Whether it was not believed."""
-    from treadle.fleet import client, sample
-
     order = sample.spec_of("cheat", repository)
     await client.submit(bus, [order])
     ended = await client.wait(bus, order.id)
@@ -350,8 +339,6 @@ def _is_over(record: TrainRecord) -> bool:
 
 
 async def _submit(bus: Bus, repository: Path) -> dict[str, str]:
-    from treadle.fleet import client, sample
-
     names = {}
     for name in sample.ORDERS:
         order = sample.spec_of(name, repository)
@@ -362,7 +349,6 @@ async def _submit(bus: Bus, repository: Path) -> dict[str, str]:
 
 async def _watch(bus: Bus, by_id: dict[str, str], say: Callable[[str], None]) -> None:
     """Show each change of an order. Raises LocalError as soon as one has failed."""
-    from treadle.fleet import client
     from treadle.fleet.orders import read_order
 
     seen: dict[str, tuple[str, int]] = {}
@@ -378,8 +364,6 @@ async def _watch(bus: Bus, by_id: dict[str, str], say: Callable[[str], None]) ->
 
 
 async def _collision(bus: Bus, order: str) -> str:
-    from treadle.fleet import client
-
     while True:
         waits = (await client.why(bus, order)).waits
         if waits is not None and waits.kind == "claim":
@@ -389,10 +373,6 @@ async def _collision(bus: Bus, order: str) -> str:
 
 async def _kill(bus: Bus, order: str, say: Callable[[str], None]) -> None:
     """Hand the order to another agent as soon as its own has begun, and kill the runner with SIGKILL meanwhile."""
-    from treadle.fleet import client, sample
-    from treadle.fleet.run import runs
-    from treadle.io.process import table
-
     async for seen in client.events(bus, order, follow=True):
         if seen.n >= 3:
             break
@@ -407,8 +387,6 @@ async def _kill(bus: Bus, order: str, say: Callable[[str], None]) -> None:
 
 
 async def _answer(bus: Bus, order: str, say: Callable[[str], None]) -> None:
-    from treadle.fleet import client
-
     while not (asks := [ask for ask in await client.approvals(bus) if ask.order == order]):
         await asyncio.sleep(0.05)
     say(f"stock asks: {asks[0].words}")
@@ -417,8 +395,6 @@ async def _answer(bus: Bus, order: str, say: Callable[[str], None]) -> None:
 
 
 def _check(repository: Path) -> str:
-    from treadle.io.process.programs import run_program
-
     done = run_program([sys.executable, "check_shop.py"], cwd=str(repository))
     return (done.complaint.splitlines() or ["?"])[-1]
 

@@ -15,8 +15,13 @@ from treadle.cli.as_json import json_option, show_json
 from treadle.cli.fleet.common import FAILED, age, fleet_command, money, table, with_bus
 from treadle.cli.render import printable
 from treadle.errors import ConfigError, TreadleError
+from treadle.fleet import client
+from treadle.goals import commands, store
+from treadle.goals.store import resolve
 from treadle.io.files import read, write_atomic
 from treadle.io.process.loop import run_async
+from treadle.wire.fleet.records import Used
+from treadle.wire.goal.plan import GoalBudget
 
 if TYPE_CHECKING:
     from treadle.fleet.engine.bus import Bus
@@ -33,12 +38,6 @@ fallback_option = click.option(
     help="Agent that takes over when an order's agent cannot continue. Repeatable.",
 )
 BUDGET = ("tokens", "usd", "hours", "orders")
-
-
-async def goal_named(bus: Bus, name: str) -> str:
-    from treadle.goals.store import resolve
-
-    return await resolve(bus, name)
 
 
 @click.command("run")
@@ -70,8 +69,6 @@ def run(plan: str, root: str, no_budget: bool, fallback: tuple[str, ...], detach
 async def _begun(
     bus: Bus, plan: str, root: str, no_budget: bool, say: Callable[[str], None] | None, **more: Any
 ) -> GoalRecord:
-    from treadle.goals import commands, store
-
     name, new = "", False
     if os.path.isfile(plan):
         name, new = await commands.begin(bus, text_of(plan), root, budget_required=not no_budget, **more)
@@ -81,8 +78,6 @@ async def _begun(
 
 
 async def _followed(bus: Bus, name: str, *, quiet: bool) -> GoalRecord:
-    from treadle.goals import commands
-
     news = _GoalNews()
     asking = asyncio.create_task(news.questions(bus, name)) if not quiet else None
     try:
@@ -115,7 +110,6 @@ class _GoalNews:
 
     async def questions(self, bus: Bus, name: str) -> None:
         """Say what its agents ask, for as long as this runs."""
-        from treadle.fleet import client
         from treadle.fleet.orders import PERSON
 
         while True:
@@ -154,12 +148,10 @@ def _show_goals(found: list[GoalRecord]) -> None:
 @fleet_command("ls", _show_goals)
 async def ls(bus: Bus) -> Any:
     """List the goals, the latest first."""
-    return list((await _commands().goals(bus)).values())
+    return list((await commands.goals(bus)).values())
 
 
 def _used(record: GoalRecord) -> str:
-    from treadle.wire.fleet.records import Used
-
     total = Used()
     for each in record.used.values():
         total = total.plus(each)
@@ -172,7 +164,7 @@ def _used(record: GoalRecord) -> str:
 def show(name: str, as_json: bool) -> None:
     """Show a goal: its waves, the state of each order, open questions, and use of the budget."""
 
-    record, plan = with_bus(lambda bus: _commands().show(bus, name))
+    record, plan = with_bus(lambda bus: commands.show(bus, name))
     if as_json:
         return show_json({"goal": record, "plan": plan})
     from treadle.goals.briefing import outcome_of
@@ -210,7 +202,7 @@ def report(name: str, out: str, as_json: bool) -> None:
     """
     if as_json and out != "-":
         raise ConfigError("--json is printed", hint="leave out --out")
-    found = with_bus(lambda bus: _commands().report(bus, name))
+    found = with_bus(lambda bus: commands.report(bus, name))
     if as_json:
         return show_json(found)
     text = found.text
@@ -225,11 +217,11 @@ def _show_version(record: GoalRecord) -> None:
     click.echo(f"goal {record.id} has version {record.plan} of its plan, {len(record.steps)} orders")
 
 
-@fleet_command("change", _show_version, of=goal_named, metavar="ID")
+@fleet_command("change", _show_version, of=resolve, metavar="ID")
 @click.argument("path", metavar="FILE", type=click.Path(exists=True, dir_okay=False))
 async def change(bus: Bus, goal: str, path: str) -> Any:
     """Replace a running goal's plan with FILE. Orders that have started must be unchanged."""
-    return await _commands().change(bus, goal, text_of(path))
+    return await commands.change(bus, goal, text_of(path))
 
 
 @click.command("plan")
@@ -312,7 +304,6 @@ def _source(source: str, root: str, token: str) -> tuple[str, str]:
 
 async def _planned(bus: Bus, goal: str, source: str, options: Any) -> Any:
     from treadle.goals import planner
-    from treadle.wire.goal.plan import GoalBudget
 
     limits = {name: options[name] for name in BUDGET if options[name] is not None}
     budget = GoalBudget(**limits) if limits else None
@@ -325,31 +316,31 @@ def _show_steps(found: dict[str, str]) -> None:
         click.echo(f"  {step}: {what}" if step else what)
 
 
-@fleet_command("explain", _show_steps, of=goal_named, metavar="ID")
+@fleet_command("explain", _show_steps, of=resolve, metavar="ID")
 async def explain(bus: Bus, goal: str) -> Any:
     """Show what a goal and each of its orders does or waits for."""
-    return await _commands().explain(bus, goal)
+    return await commands.explain(bus, goal)
 
 
-@fleet_command("pause", of=goal_named, metavar="ID")
+@fleet_command("pause", of=resolve, metavar="ID")
 @click.option("--why", default="", metavar="TEXT", help="The reason to show to others.")
 @click.option("--now", is_flag=True, help="Also pause running agents at their next step.")
 async def pause(bus: Bus, goal: str, why: str, now: bool) -> Any:
     """Start no more orders of a goal until `resume`. Paused time does not count towards the budget."""
-    return await _commands().pause(bus, goal, why=why, now=now)
+    return await commands.pause(bus, goal, why=why, now=now)
 
 
-@fleet_command("resume", of=goal_named, metavar="ID")
+@fleet_command("resume", of=resolve, metavar="ID")
 async def resume(bus: Bus, goal: str) -> Any:
     """Resume a paused goal."""
-    return await _commands().resume(bus, goal)
+    return await commands.resume(bus, goal)
 
 
-@fleet_command("stop", of=goal_named, metavar="ID")
+@fleet_command("stop", of=resolve, metavar="ID")
 @click.option("--why", default="", metavar="TEXT", help="The reason to show to others.")
 async def stop(bus: Bus, goal: str, why: str) -> Any:
     """Stop a goal and cancel its running orders. Landed work stays on the branch."""
-    return await _commands().stop(bus, goal, why=why)
+    return await commands.stop(bus, goal, why=why)
 
 
 def _show_outcomes(outcomes: dict[str, str]) -> None:
@@ -357,17 +348,11 @@ def _show_outcomes(outcomes: dict[str, str]) -> None:
         click.echo(f"{step}: {outcome}")
 
 
-@fleet_command("say", _show_outcomes, of=goal_named, metavar="ID")
+@fleet_command("say", _show_outcomes, of=resolve, metavar="ID")
 @click.argument("text", metavar="TEXT")
 async def say(bus: Bus, goal: str, text: str) -> Any:
     """Send a message to all agents of a goal, also those that start later."""
-    return await _commands().say(bus, goal, text)
-
-
-def _commands() -> Any:
-    from treadle.goals import commands
-
-    return commands
+    return await commands.say(bus, goal, text)
 
 
 def markdown_in(path: str) -> dict[str, str]:

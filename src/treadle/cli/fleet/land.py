@@ -9,11 +9,20 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import click
+from msgspec.structs import replace
 
-from treadle.cli.as_json import json_option, show_json
+from treadle.cli.as_json import group_or, json_option, show_json
 from treadle.cli.fleet.common import FAILED, age, money, table, with_bus, with_order
 from treadle.cli.render import one_line, printable
+from treadle.errors import ConfigError, LocalError, NotFound, TreadleError
+from treadle.fleet import client
+from treadle.fleet.client import connected, me, resolve
+from treadle.goals import store
 from treadle.io.process.loop import run_async
+from treadle.landing import changes, queue, returned, views
+from treadle.wire.fleet.records import Note
+from treadle.wire.fleet.train import LeftOut
+from treadle.workspace import checkouts
 
 if TYPE_CHECKING:
     from treadle.fleet.engine.bus import Bus
@@ -24,16 +33,7 @@ if TYPE_CHECKING:
 # `treadle land`: finished orders onto a branch, checked before it moves, in a train that never breaks it.
 
 
-class _OrdersOrCommand(click.Group):
-    """`treadle land ORDER...` is `treadle land now ORDER...`."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        if not args or (args[0] not in self.commands and args[0] not in ("-h", "--help")):
-            args = ["now", *args]
-        return super().parse_args(ctx, args)
-
-
-@click.group(cls=_OrdersOrCommand)
+@click.group(cls=group_or("now"))
 def land() -> None:
     """Merge finished work into a branch. Every change is checked before the branch moves.
 
@@ -100,11 +100,6 @@ def now(
     """
 
     async def work(bus: Bus) -> tuple[TrainRecord, dict[str, str], list[str]]:
-        from msgspec.structs import replace
-
-        from treadle.errors import ConfigError
-        from treadle.fleet.client import resolve
-        from treadle.landing import queue, views
         from treadle.landing import train as trains
 
         say: Callable[[str], None] = (lambda text: None) if as_json else click.echo
@@ -149,8 +144,6 @@ def now(
 @json_option
 def ls(as_json: bool) -> None:
     """List trains: queued work, running checks, and the age of the oldest entry."""
-    from treadle.landing import views
-
     found = with_bus(_trains)
     if as_json:
         return show_json([{"name": name, **_facts(record)} for name, record in found.items()])
@@ -174,8 +167,6 @@ async def _trains(bus: Bus) -> dict[str, TrainRecord]:
 
 
 def _facts(record: TrainRecord) -> dict[str, Any]:
-    from treadle.landing import changes
-
     out = {each.order for each in changes.each(record) if each.state == "left out"}
     return {
         "repository": record.repository,
@@ -206,8 +197,6 @@ def _facts(record: TrainRecord) -> dict[str, Any]:
 @json_option
 def show(name: str, as_json: bool) -> None:
     """Show a train: its merges, check results, and what was left out and why."""
-    from treadle.landing import changes, queue, views
-
     found, record = with_bus(lambda bus: _find(bus, name))
     if as_json:
         return show_json({"name": found, **_facts(record), "row": record.row, "apart": record.apart})
@@ -233,8 +222,6 @@ def show(name: str, as_json: bool) -> None:
 
 
 async def _find(bus: Bus, name: str) -> tuple[str, TrainRecord]:
-    from treadle.errors import NotFound
-
     found = await _trains(bus)
     fitting = [(each, record) for each, record in found.items() if each.startswith(name) or record.branch == name]
     here = [(each, record) for each, record in fitting if os.path.realpath(record.repository) == _here()]
@@ -247,8 +234,6 @@ async def _find(bus: Bus, name: str) -> tuple[str, TrainRecord]:
 
 def _here() -> str:
     """The checkout that this is typed in."""
-    from treadle.workspace import checkouts
-
     found = checkouts.find(os.getcwd())
     return os.path.realpath(found.top) if found is not None else ""
 
@@ -260,8 +245,6 @@ def explain(order: str, as_json: bool) -> None:
     """Show an order's progress towards the branch: why it waits, who is fixing it, or the landed commit."""
 
     async def work(bus: Bus, found: str) -> tuple[list[dict[str, Any]], str]:
-        from treadle.landing import views
-
         known = await views.explained(bus, found)
         return known, "" if known else await views.not_in_a_train(bus, found)
 
@@ -292,10 +275,8 @@ def explain(order: str, as_json: bool) -> None:
 @click.option("--notes/--no-notes", default=None, help="Write git-ai notes and Agent Trace records for landed work.")
 def set_train(name: str, verify: str, setup: str, slots: int, checks: str | None, **options: Any) -> None:
     """Change a train's checks and its helping agent. Work checked with other settings is checked again."""
-    from msgspec.structs import replace
 
     async def work(bus: Bus) -> None:
-        from treadle.landing import queue
         from treadle.landing import train as trains
         from treadle.verification.evidence import LEVELS
 
@@ -327,10 +308,7 @@ def revert(names: tuple[str, ...], goal: str, branch: str, agent: str, as_json: 
     """
 
     async def work(bus: Bus) -> tuple[str, str]:
-        from treadle.errors import LocalError
-        from treadle.fleet import client
         from treadle.landing import train as trains
-        from treadle.landing import views
 
         say: Callable[[str], None] = (lambda text: None) if as_json else click.echo
         wanted = [await client.resolve(bus, name) for name in names] or await _landed_of_goal(bus, goal, branch)
@@ -353,8 +331,6 @@ def revert(names: tuple[str, ...], goal: str, branch: str, agent: str, as_json: 
 
 
 async def _landed_of_goal(bus: Bus, name: str, branch: str) -> list[str]:
-    from treadle.errors import NotFound
-    from treadle.goals import store
     from treadle.landing import train
 
     record, _ = await store.load(bus, await store.resolve(bus, name))
@@ -387,9 +363,7 @@ def resume(name: str) -> None:
 
 def _set_pause(name: str, why: str) -> None:
     async def work(bus: Bus) -> None:
-        from treadle.fleet.client import me
         from treadle.landing import train as trains
-        from treadle.wire.fleet.records import Note
 
         train, _ = await _find(bus, name)
         note = Note(at=time.time(), by=me(), what=why) if why else None
@@ -404,10 +378,8 @@ def eject(order: str) -> None:
     """Remove an order's change from its train. The work itself is not deleted."""
 
     async def work(bus: Bus, found: str) -> None:
-        from treadle.landing import queue, returned
         from treadle.landing import train as trains
         from treadle.landing.sending import call_off
-        from treadle.wire.fleet.train import LeftOut
 
         out = LeftOut(order=found, kind="person", why="taken out by a person", at=time.time())
         train = await _holding(bus, found)
@@ -420,9 +392,6 @@ def eject(order: str) -> None:
 
 async def _holding(bus: Bus, order: str) -> str:
     """The train that has this order in its queue or has sent it back."""
-    from treadle.errors import NotFound
-    from treadle.landing import returned
-
     for name, record in (await _trains(bus)).items():
         if any(each.order == order for each in record.queue) or returned.of(record, order):
             return name
@@ -498,8 +467,6 @@ def _claim(claim: AuthorClaim) -> str:
 
 async def _with_fleet(found: LineOrigin) -> tuple[LineOrigin, str]:
     """With what the fleet knows, and why it could not be asked, if so."""
-    from treadle.errors import TreadleError
-    from treadle.fleet.client import connected
     from treadle.landing.authorship import with_fleet_records
 
     try:

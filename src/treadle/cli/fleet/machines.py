@@ -15,7 +15,11 @@ import msgspec
 
 from treadle.cli.as_json import json_option, show_json
 from treadle.cli.fleet.common import age, fleet_command, table, with_bus
-from treadle.errors import ConfigError
+from treadle.cli.terminal import duration
+from treadle.errors import ConfigError, NotFound
+from treadle.fleet import client, keeper
+from treadle.fleet.engine import places
+from treadle.io.files import append_lines
 from treadle.io.process.loop import run_async
 
 if TYPE_CHECKING:
@@ -38,9 +42,6 @@ def keep(
 
     Events and results of runs are always removed after 30 days or at 8 GB. Orders that others depend on stay.
     """
-    from treadle.cli.terminal import duration
-    from treadle.fleet import client
-
     if archive and not older_than:
         raise ConfigError("--archive needs --older-than", hint="treadle fleet keep --older-than 30d --archive FILE")
     seconds = None if time_ is None else 0.0 if time_ == "forever" else duration(time_)
@@ -74,7 +75,6 @@ async def _old(bus: Bus, age: float, archive: str | None) -> list[str]:
     import msgspec
 
     from treadle.fleet.schedule.scheduler import ended_before, records
-    from treadle.io.files import append_lines
 
     names = []
     async for order, _ in ended_before(bus, time.time() - age):
@@ -136,9 +136,7 @@ def up(as_json: bool, **options: Any) -> None:
     The page is reachable from this machine only; the printed link signs in one browser. On a machine that joined a
     fleet, this restarts its node.
     """
-    from treadle.fleet import keeper
     from treadle.fleet import up as machine
-    from treadle.fleet.engine import places
 
     labels, page, at_login = tuple(options.pop("labels")), options.pop("page"), options.pop("at_login")
     say = _progress(as_json)
@@ -159,8 +157,6 @@ def up(as_json: bool, **options: Any) -> None:
 
 
 def _write_unit(page: bool, say: Any) -> str:
-    from treadle.fleet import keeper
-
     path = keeper.write_unit(FLEET_UNIT, keeper.fleet_unit(page))
     if keeper.systemd_available():
         keeper.enable_unit(FLEET_UNIT, now=False)
@@ -225,7 +221,6 @@ def status(as_json: bool) -> None:
 
 
 async def _trains() -> list[dict[str, Any]]:
-    from treadle.fleet import client
     from treadle.landing import views
 
     async with client.connected() as bus:
@@ -303,7 +298,6 @@ def node(slots: int, labels: tuple[str, ...], agents: tuple[str, ...], limits: t
     import logging
 
     from treadle.fleet import node as nodes
-    from treadle.fleet.engine import places
     from treadle.landing.train import Conductor
 
     most = {}
@@ -342,8 +336,6 @@ def _show_nodes(found: list[Any]) -> None:
 @fleet_command("nodes", _show_nodes)
 async def nodes(bus: Bus) -> Any:
     """List all nodes, also lost ones, and why each accepts no more orders."""
-    from treadle.fleet import client
-
     return await client.nodes(bus)
 
 
@@ -354,8 +346,6 @@ async def nodes(bus: Bus) -> Any:
 @click.option("--wait", is_flag=True, help="Wait until its last order has ended.")
 async def drain(bus: Bus, name: str, undo: bool, why: str, wait: bool) -> Any:
     """Let a node finish its orders and accept no more."""
-    from treadle.fleet import client
-
     await client.drain(bus, name, why=why, undo=undo)
     while wait and not undo and any(each.at_work for each in await client.nodes(bus) if each.name == name):
         await asyncio.sleep(0.2)
@@ -401,7 +391,6 @@ def remove(name: str, as_json: bool) -> None:
 
     Its orders move to other nodes. To let it finish them, drain it first.
     """
-    from treadle.errors import NotFound
     from treadle.fleet.join import machines as far
 
     if not far.remove(name):
@@ -418,7 +407,6 @@ def remove(name: str, as_json: bool) -> None:
 @json_option
 def invite(name: str, url: str, valid: str, may: str, as_json: bool) -> None:
     """Print a single-use code for one machine to join as NODE."""
-    from treadle.cli.terminal import duration
     from treadle.fleet.join import invitations
 
     seconds = duration(valid)

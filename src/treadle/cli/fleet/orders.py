@@ -24,17 +24,23 @@ from treadle.cli.fleet.common import (
     exit_code,
     fleet_command,
     money,
-    order_named,
     table,
     tell_asking,
     with_bus,
     with_order,
 )
 from treadle.cli.render import colourful, one_line, printable
+from treadle.cli.terminal import duration
 from treadle.errors import ConfigError, TimedOut
+from treadle.fleet import client, submission
+from treadle.fleet.engine.bus import Bus
+from treadle.fleet.run import null
+from treadle.fleet.submission import completed
+from treadle.host.order import read_policy
 from treadle.io.files import read
 from treadle.io.tasks import end_tasks
 from treadle.wire.fleet.orders import HERE, OrderRequest, Reads, declared
+from treadle.workspace import checkouts
 
 
 def order_options(command: Callable[..., Any], without: tuple[str, ...] = ()) -> Callable[..., Any]:
@@ -88,9 +94,6 @@ def submit(as_json: bool, wait: bool, timeout: float | None, dry_run: bool, bund
     treadle fleet submit --file orders.toml
     printf '%s\\n' '{"task": "a"}' '{"task": "b"}' | treadle fleet submit --file -
     """
-    from treadle.fleet import client, submission
-    from treadle.fleet.engine.bus import Bus
-
     specs = [submission.made(request, by=client.me()) for request in _requests(options)]
     if dry_run:
         return show_json(specs)
@@ -120,8 +123,6 @@ def submit(as_json: bool, wait: bool, timeout: float | None, dry_run: bool, bund
 
 async def _with_names(bus: Any, spec: Any, bundle: bool) -> Any:
     """Replace shortened ids with whole ones, and add the repository where it is to travel."""
-    from treadle.fleet import client, submission
-
     after = tuple([await client.resolve(bus, name) for name in spec.after])
     spec = msgspec.structs.replace(spec, after=after)
     return await submission.send(bus, spec) if bundle else spec
@@ -159,8 +160,6 @@ def watch(source: str | None, label: str, poll: str, token: str, stop: bool, as_
     export GITHUB_TOKEN=...                            also before `treadle fleet up`, because the node polls the forge
     treadle fleet watch github:acme/shop --label agent --land main --verify "make test"
     """
-    from treadle.cli.terminal import duration
-    from treadle.fleet import client
     from treadle.landing import watching
     from treadle.wire.fleet.records import WatchRecord
 
@@ -193,8 +192,6 @@ def _show_watches(found: dict[str, tuple[Any, int]]) -> None:
 
 
 def _requests(options: dict[str, Any]) -> Iterator[OrderRequest]:
-    from treadle.fleet.submission import completed
-
     def tell(text: str) -> None:
         click.echo(f"treadle: {text}", err=True)
 
@@ -220,9 +217,6 @@ def _requests(options: dict[str, Any]) -> Iterator[OrderRequest]:
 
 def _in_a_checkout(given: dict[str, Any]) -> dict[str, Any]:
     """The order with the checkout that the person is in, if it names no place itself. Prints which one."""
-    from treadle.fleet.run import null
-    from treadle.workspace import checkouts
-
     if given.get("root") or given.get("repo") or str(given.get("agent", "")).partition(":")[0] == null.NAME:
         return given
     found = checkouts.find(os.getcwd())
@@ -234,9 +228,6 @@ def _in_a_checkout(given: dict[str, Any]) -> dict[str, Any]:
 
 def _given(options: dict[str, Any]) -> dict[str, Any]:
     """What the options say, as the fields of an order; an order in a file overrides it."""
-    from treadle.cli.terminal import duration
-    from treadle.host.order import read_policy
-
     reading: dict[Reads, Callable[[Any], Any]] = {
         "duration": duration,
         "when": _when,
@@ -262,15 +253,11 @@ def _given(options: dict[str, Any]) -> dict[str, Any]:
 
 def _schedule(text: str) -> dict[str, Any]:
     """An interval, or the five fields of a crontab line."""
-    from treadle.cli.terminal import duration
-
     return {"cron": text.strip()} if " " in text.strip() else {"every": duration(text)}
 
 
 def _when(text: str) -> float:
     from datetime import datetime
-
-    from treadle.cli.terminal import duration
 
     if text.startswith("+"):
         return time.time() + duration(text[1:])
@@ -328,8 +315,6 @@ def _headers(path: str) -> list[int]:
 @json_option
 def ls(as_json: bool, watch: bool, helpers: bool, **options: Any) -> None:
     """List orders, the last changed first. An order has one row from submission until it lands."""
-    from treadle.fleet import client
-    from treadle.fleet.engine.bus import Bus
     from treadle.fleet.orders import read_order
     from treadle.landing.views import all_changes
 
@@ -416,11 +401,9 @@ def _show_order(found: dict[str, Any]) -> None:
         click.echo(f"waits     {waits['text']}")
 
 
-@fleet_command("show", _show_order, of=order_named)
+@fleet_command("show", _show_order, of=client.resolve)
 async def show(bus: Any, order: str) -> Any:
     """Show an order: its task, state, attempts and result."""
-    from treadle.fleet import client
-
     return await client.show(bus, order)
 
 
@@ -450,8 +433,6 @@ def _attempt(attempt: dict[str, Any]) -> str:
 @json_option
 def logs(name: str, follow: bool, start: int, as_json: bool) -> None:
     """Show the events of an order's runs, all attempts in sequence. --json prints one event per line."""
-    from treadle.fleet import client
-    from treadle.fleet.engine.bus import Bus
 
     async def work(bus: Bus) -> None:
         order = await client.resolve(bus, name)
@@ -467,7 +448,6 @@ def logs(name: str, follow: bool, start: int, as_json: bool) -> None:
 
 async def _follow(bus: Any, order: str, show: _Shown) -> None:
     """Print until the order has ended and all of its events were shown."""
-    from treadle.fleet import client
 
     async def read() -> None:
         async for seen in client.events(bus, order, start=show.at, follow=True):
@@ -516,7 +496,6 @@ class _Shown:
 @json_option
 def explain(name: str, as_json: bool) -> None:
     """Show why an order waits, what it is doing and the evidence, or its progress towards a branch."""
-    from treadle.fleet import client
     from treadle.fleet.schedule import liveness
     from treadle.fleet.schedule.book import handing_words
     from treadle.landing import views
@@ -544,8 +523,6 @@ def explain(name: str, as_json: bool) -> None:
 @json_option
 def wait(names: tuple[str, ...], or_asks: bool, timeout: float | None, as_json: bool) -> None:
     """Wait until these orders have ended. The exit code shows the result."""
-    from treadle.fleet import client
-    from treadle.fleet.engine.bus import Bus
 
     async def work(bus: Bus) -> list[Any]:
         found = [await client.resolve(bus, name) for name in names]

@@ -16,14 +16,16 @@ from treadle.cli.fleet.common import (
     ORDER,
     age,
     fleet_command,
-    order_named,
     table,
     with_bus,
     with_order,
 )
 from treadle.cli.render import one_line, printable
-from treadle.errors import ConfigError, LocalError, TreadleError
+from treadle.errors import ConfigError, LocalError, NotFound, TreadleError
+from treadle.fleet import client, results
+from treadle.io.files import write_atomic
 from treadle.io.process.loop import run_async
+from treadle.wire.fleet.messages import LimitName
 
 why_option = click.option("--why", default="", metavar="TEXT", help="Stored with the order.")
 
@@ -35,7 +37,6 @@ why_option = click.option("--why", default="", metavar="TEXT", help="Stored with
 @json_option
 def cancel(names: tuple[str, ...], why: str, wait: bool, as_json: bool) -> None:
     """Cancel orders. Queued orders are removed; running ones are stopped with all their processes."""
-    from treadle.fleet import client
 
     async def work(bus: Any) -> list[Any]:
         found: list[Any] = []
@@ -52,13 +53,11 @@ def cancel(names: tuple[str, ...], why: str, wait: bool, as_json: bool) -> None:
         show_json(found)
 
 
-@fleet_command("hand", of=order_named)
+@fleet_command("hand", of=client.resolve)
 @click.option("--to", required=True, metavar="AGENT", help="The agent that takes over.")
 @why_option
 async def hand(bus: Any, order: str, to: str, why: str) -> Any:
     """Hand an order over to another agent, which continues the work. The current agent is stopped first."""
-    from treadle.fleet import client
-
     await client.hand(bus, order, to, why=why)
     return {"id": order, "to": to}
 
@@ -69,8 +68,6 @@ async def hand(bus: Any, order: str, to: str, why: str) -> Any:
 @why_option
 async def pause(bus: Any, scope: str, now: bool, why: str) -> Any:
     """Start no more orders in the fleet, or in SCOPE: order:ID, label:L, agent:A, credential:C, node:N."""
-    from treadle.fleet import client
-
     whole = await _whole(bus, scope)
     await client.pause(bus, whole, why=why, now=now)
     return {"scope": whole, "paused": True}
@@ -78,8 +75,6 @@ async def pause(bus: Any, scope: str, now: bool, why: str) -> Any:
 
 async def _whole(bus: Any, scope: str) -> str:
     """The scope, with an order's whole id in place of a shortened one."""
-    from treadle.fleet import client
-
     kind, _, name = scope.partition(":")
     return f"order:{await client.resolve(bus, name)}" if kind == "order" and name else scope
 
@@ -88,8 +83,6 @@ async def _whole(bus: Any, scope: str) -> str:
 @click.argument("scope", default="fleet")
 async def resume(bus: Any, scope: str) -> Any:
     """End a pause of the same scope."""
-    from treadle.fleet import client
-
     whole = await _whole(bus, scope)
     await client.resume(bus, whole)
     return {"scope": whole, "paused": False}
@@ -122,7 +115,6 @@ def again(names: tuple[str, ...], text: str, path: str | None, anyway: bool, fai
     --comments has lines PATH:LINE: TEXT, with line numbers of the new file. Other lines continue the comment before
     them; at the start, they are about the whole change. A JSON list of {"path", "line", "text"} also works.
     """
-    from treadle.fleet import client, results
     from treadle.goals import commands
 
     if path:
@@ -157,9 +149,6 @@ def again(names: tuple[str, ...], text: str, path: str | None, anyway: bool, fai
 @json_option
 def set_(name: str, priority: int | None, why: str, as_json: bool, **limits: Any) -> None:
     """Change an order's priority or limits, also while it runs. The change, its author and the reason are recorded."""
-    from treadle.fleet import client
-    from treadle.wire.fleet.messages import LimitName
-
     given = {name: limits[f"max_{name}"] for name in get_args(LimitName) if limits[f"max_{name}"] is not None}
     if priority is None and not given:
         raise ConfigError("there is nothing to change", hint="give --priority or a limit")
@@ -188,12 +177,10 @@ def _show_approvals(asks: list[Any]) -> None:
 @fleet_command("approvals", _show_approvals)
 async def approvals(bus: Any) -> list[Any]:
     """List open questions, the nearest deadline first."""
-    from treadle.fleet import client
-
     return await client.approvals(bus)
 
 
-@fleet_command("answer", of=order_named)
+@fleet_command("answer", of=client.resolve)
 @click.argument("decision", type=click.Choice(["allow", "deny"]))
 @click.option("--text", default="", metavar="TEXT", help="A message to the agent.")
 @click.option(
@@ -201,8 +188,6 @@ async def approvals(bus: Any) -> list[Any]:
 )
 async def answer(bus: Any, order: str, decision: str, text: str, scope: str) -> Any:
     """Answer an order's question. Only the first answer counts; later ones are refused with its author."""
-    from treadle.fleet import client
-
     await client.answer(bus, order, decision, text=text, scope=scope)
     return {"id": order, "decision": decision}
 
@@ -220,8 +205,6 @@ def say(name: str, text: str, now: bool, after_turn: bool, edit: int | None, as_
     The message is stored until it is delivered. `show` reports its state: queued, delivered to the runner, in a turn of
     the agent.
     """
-    from treadle.fleet import client
-
     if now and after_turn:
         raise ConfigError("--now and --after-turn exclude each other", hint="give one of --now and --after-turn")
 
@@ -254,8 +237,6 @@ def budget(
 ) -> None:
     """Show the budgets, or set that of the fleet, of project:NAME or of agent:NAME. At the limit, orders wait
     until it is raised, or go to their next fallback."""
-    from treadle.fleet import client
-
     limits: dict[str, Any] = {"usd": usd, "tokens": tokens, "share": share, "daily": daily}
     given = {name: value for name, value in limits.items() if value is not None}
 
@@ -284,8 +265,6 @@ def budget(
 @click.argument("most", type=int, required=False)
 async def limit(bus: Any, scope: str, most: int | None) -> Any:
     """Limit SCOPE (agent:A, credential:C, repo:PATH) to MOST orders at once. Without MOST, remove the limit."""
-    from treadle.fleet import client
-
     await client.set_limit(bus, scope, most)
     return {"scope": scope, "most": most}
 
@@ -298,8 +277,6 @@ async def limit(bus: Any, scope: str, most: int | None) -> Any:
 @json_option
 def diff(name: str, as_json: bool) -> None:
     """Show what an order changed, as a patch."""
-    from treadle.fleet import results
-
     data = with_order(name, results.diff)
     if as_json:
         show_json({"patch": data.decode("utf-8", "replace")})
@@ -319,15 +296,12 @@ def _show_review(found: dict[str, Any]) -> None:
     click.echo(printable(found["patch"]), nl=False)
 
 
-@fleet_command("review", _show_review, of=order_named)
+@fleet_command("review", _show_review, of=client.resolve)
 async def review(bus: Any, name: str) -> Any:
     """Show an order's summary, its check result and its patch.
 
     `treadle fleet again ORDER --comments FILE` sends comments back to the agent.
     """
-    from treadle.errors import NotFound
-    from treadle.fleet import client, results
-
     order = await client.get_order(bus, name)
     try:
         patch = (await results.diff(bus, order.id)).decode("utf-8", "replace")
@@ -340,9 +314,7 @@ async def review(bus: Any, name: str) -> Any:
 @click.argument("names", metavar="ORDER...", nargs=-1, required=True)
 async def discard(bus: Any, names: tuple[str, ...]) -> Any:
     """Discard the work of orders: delete their branches, but keep receipts and patches."""
-    from treadle.fleet import results
-
-    orders = [await order_named(bus, name) for name in names]
+    orders = [await client.resolve(bus, name) for name in names]
     for order in orders:
         await results.discard(bus, order)
     return [{"id": order, "discarded": True} for order in orders]
@@ -357,11 +329,9 @@ def _show_standings(rows: list[dict[str, Any]]) -> None:
     table(lines)
 
 
-@fleet_command("compare", _show_standings, of=order_named)
+@fleet_command("compare", _show_standings, of=client.resolve)
 async def compare(bus: Any, order: str) -> Any:
     """Compare the orders of a race: verified first, then the smallest change, then the lowest cost."""
-    from treadle.fleet import results
-
     return await results.standings(bus, order)
 
 
@@ -379,8 +349,6 @@ def receipt(name: str, out: str | None, as_json: bool) -> None:
     It is signed with the key of the person or machine that ran it, if any.
     """
     from treadle.cli.host import show_receipt
-    from treadle.fleet import results
-    from treadle.io.files import write_atomic
     from treadle.wire.sidecar.repair import read_receipt
 
     text = with_order(name, results.run_receipt)
@@ -465,7 +433,6 @@ class _Carrier(threading.Thread):
             self._ready.set()
 
     async def _carry(self) -> None:
-        from treadle.fleet import client
         from treadle.fleet.run.terminals import Carried
 
         self._loop, self._over = asyncio.get_running_loop(), asyncio.Event()

@@ -8,11 +8,13 @@ Beats are sent before anything else that waits, and no message is much larger th
 never taken for a dead one. A tab that does not read is cut off; one that comes back continues where it was.
 """
 
+from __future__ import annotations
+
 import asyncio
 import time
 from collections import deque
 from collections.abc import AsyncIterator
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 import msgspec
 from starlette.requests import Request
@@ -48,13 +50,6 @@ FACETS_SECONDS = 3.0
 """How long the counts beside a table's filters are shown before they are computed again."""
 
 
-class Follower(Protocol):
-    """The tab that a topic is for."""
-
-    visible: bool
-    wake: asyncio.Event
-
-
 class Topic:
     needs_fleet: ClassVar[bool] = True
     pause: ClassVar[float] = 0.1
@@ -62,7 +57,7 @@ class Topic:
     every: ClassVar[float] = 0.0
     """Seconds after which it is checked again without a cause."""
 
-    def __init__(self, site: Site, tab: Follower, name: str, params: dict[str, Any]) -> None:
+    def __init__(self, site: Site, tab: Tab, name: str, params: dict[str, Any]) -> None:
         self.tab = tab
         self.site = site
         self.name = name
@@ -420,7 +415,7 @@ KINDS: dict[str, type[Topic]] = {
 }
 
 
-def make(site: Site, tab: Follower, name: str, params: dict[str, Any]) -> Topic | None:
+def make(site: Site, tab: Tab, name: str, params: dict[str, Any]) -> Topic | None:
     kind = KINDS.get(name.partition(":")[0])
     return kind(site, tab, name, params) if kind is not None else None
 

@@ -1,7 +1,6 @@
 """What every wire has in common: one end of a conversation as a value, without I/O.
 
-A protocol is a folder beside `common`. The contract test finds it by listing the folders; a protocol kept elsewhere is
-checked with `treadle.testing.wires.check_protocol(MyConnection, samples)`. To add one, write:
+A protocol is a folder beside `common`. The contract test finds it by listing the folders. To add one, write:
 
     __init__.py        a docstring: what the protocol is, who speaks, where its specification is; it imports nothing
     connection.py      `class Connection`, made from the class below: the tables, `decode` and `encode`
