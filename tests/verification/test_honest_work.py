@@ -7,10 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.verification.projects import verified
+from tests.verification.projects import tree_of, verified
 from tests.verification.test_cheats import BASE, FIXED, PYTEST, TEST, UNITTEST, changed
+from treadle.verification.checking import faults
 from treadle.verification.evidence import Word
 from treadle.verification.judge import Judge, with_sections_of
+from treadle.workspace.store import Store
 
 MORE = TEST.replace("test_adds", "test_adds_more").replace("Adding", "AddingMore")
 PASSING = {**BASE, **FIXED}
@@ -85,6 +87,20 @@ def test_a_new_dependency_is_product_and_the_sections_of_the_runner_stay(tmp_pat
 def test_a_file_has_the_runners_sections_of_the_base(name: str, old: str, new: str, expected: object) -> None:
     made = with_sections_of(name, old, new)
     assert (json.loads(made or "") if isinstance(expected, dict) else made) == expected
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "now"),
+    [
+        ("a.py", '"""This and that,\n1 + 1."""\nx = 1  # 1 + 1\ny = "a and b" + "c"\n', 'y = "a and b" - "c"'),
+        ("a.js", "/* a && b\n * c */\nf(`1 + 1`) // 1 + 1\ng('a + b', a && b)\n", "g('a + b', a || b)"),
+        ("a.js", "`a`;\nf(a && b);\n`c`;\n", "f(a || b);"),
+    ],
+)
+def test_a_fault_is_planted_in_code_and_not_in_texts(path: str, text: str, now: str, tmp_path: Path) -> None:
+    store = Store.make(str(tmp_path / "store"))
+    planted = faults(store, tree_of(store, {}), tree_of(store, {path: text}), [path])
+    assert [fault.now for fault, _ in planted] == [now]
 
 
 FILES = {

@@ -216,6 +216,10 @@ _SWAPS = (
     *((" + ", " - "), (" - ", " + "), (" * ", " + "), (" and ", " or "), (" or ", " and "), (" && ", " || ")),
     *((" || ", " && "), ("True", "False"), ("False", "True"), ("true", "false"), ("false", "true"), (" not ", " ")),
 )
+_TEXTS = r'''"""[\s\S]*?(?:"""|\Z)|\'{3}[\s\S]*?(?:\'{3}|\Z)|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'|`[^`]*`?'''
+_HASHED = re.compile(rf"{_TEXTS}|#[^\n]*")
+_SLASHED = re.compile(rf"{_TEXTS}|//[^\n]*|/\*[\s\S]*?(?:\*/|\Z)")
+"""Strings and comments, in which a fault would be none: by a language's mark of a comment."""
 
 
 def faults(store: Store, base: str, tree: str, product: Sequence[str]) -> list[tuple[PlantedFault, str]]:
@@ -225,22 +229,25 @@ def faults(store: Store, base: str, tree: str, product: Sequence[str]) -> list[t
     for path in product:
         if path not in new or not patterns.match(_SOURCES, path) or not _candidate_mode(new[path]):
             continue
-        before, after = (_lines(store, files.get(path)) for files in (old, new))
-        known = set(before)
+        before, text = (_text(store, files.get(path)) for files in (old, new))
+        after, known = text.splitlines(keepends=True), set(before.splitlines(keepends=True))
+        texts = _HASHED if path.endswith((".py", ".rb", ".sh")) else _SLASHED
+        code = texts.sub(lambda found: re.sub(r"\S", "x", found.group()), text).splitlines(keepends=True)
         for number, line in enumerate(after):
-            swap = next((each for each in _SWAPS if each[0] in line), None)
+            swap = next((each for each in _SWAPS if each[0] in code[number]), None)
             if line in known or swap is None:
                 continue
-            made = [*after[:number], line.replace(*swap, 1), *after[number + 1 :]]
+            at = code[number].index(swap[0])
+            made = [*after[:number], f"{line[:at]}{swap[1]}{line[at + len(swap[0]) :]}", *after[number + 1 :]]
             fault = PlantedFault(path=path, line=number + 1, was=line.strip(), now=made[number].strip(), ended="green")
             found.append((fault, path, made))
     chosen = found[:: max(1, -(-len(found) // FAULTS_MOST))][:FAULTS_MOST]
     return [(fault, _with(store, new, path, "".join(made))) for fault, path, made in chosen]
 
 
-def _lines(store: Store, entry: TreeEntry | None) -> list[str]:
+def _text(store: Store, entry: TreeEntry | None) -> str:
     text = store.blobs([entry.blob])[entry.blob] if entry is not None and _candidate_mode(entry) else b""
-    return text.decode("utf-8", "surrogateescape").splitlines(keepends=True)
+    return text.decode("utf-8", "surrogateescape")
 
 
 def _candidate_mode(entry: TreeEntry) -> bool:
@@ -302,6 +309,8 @@ class Checking(Generic[R]):
         self._blame = blame
         self._flaky = False
         self._corners: list[CornerResult] = []
+        self._ran: dict[str, R] = {}
+        """By tree: work without product has the same tree in two corners."""
 
     async def verify(self, base: str, work: str) -> Verified[R]:
         """Check what the tree `work` changes of the tree `base`."""
@@ -344,7 +353,9 @@ class Checking(Generic[R]):
 
     async def _corner(self, corner: Corner, tree: str) -> R:
         begun = time.monotonic()
-        done = await self._run(tree)
+        if tree not in self._ran:
+            self._ran[tree] = await self._run(tree)
+        done = self._ran[tree]
         self._corners.append(
             CornerResult(
                 corner=corner,
@@ -358,6 +369,7 @@ class Checking(Generic[R]):
 
     async def _once_more(self, tree: str, first: R) -> R:
         """A check that fails only with the work may be flaky: the second try counts if it passes."""
+        del self._ran[tree]
         again = await self._corner("old judge", tree)
         self._flaky = again.ok
         self._corners.pop(0 if again.ok else -1)
