@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -10,8 +11,9 @@ import pytest
 
 from tests.coordination.conftest import here
 from tests.coordination.corpus import WRITING_CALLS
+from treadle.coordination import calls
+from treadle.coordination.calls import PROGRAMS, OutsideCall
 from treadle.coordination.claims import Claims
-from treadle.coordination.guard import PROGRAMS, OutsideCall
 
 BOB = "haid:bob.box-0002"
 
@@ -73,6 +75,35 @@ def test_git_s_own_files_and_the_record_are_not_an_agent_s_while_another_holds_s
 def test_where_nobody_claims_nothing_is_written(project: Path) -> None:
     assert ask(project, "claude", "Write", {"file_path": "src/a/b.ts"}) is None
     assert not (project / ".git" / "heimdall").exists()
+
+
+@pytest.mark.parametrize(
+    ("place", "text"),
+    [
+        ("", ""),
+        ("live/ledger/claims/x.json", "{}"),
+        ("live/ledger/agents.json", '{"agents": {"haid:x": {"status": "revoked"}}}'),
+        ("live/waits/x.json", "{}"),
+        ("own/clones.json", "{}"),
+        ("own/calls/x.json", '{"open":1,"files":{}}'),
+        ("own.json", ""),
+        ("own.json", '{"claims":{"x.json":{}}}'),
+        ("own/seats", None),
+    ],
+)
+def test_a_call_is_not_judged_only_where_no_one_holds_waits_or_works_and_its_session_is_known(
+    project: Path, claims: Claims, place: str, text: str | None
+) -> None:
+    claims.release(BOB)
+    ask(project, "claude", "Read", {"file_path": "x"})
+    own = claims.planning.private_path()
+    path = Path(place.replace("live", claims.planning.live).replace("own", own.rstrip("/")))
+    if text is None:
+        shutil.rmtree(path)
+    elif place:
+        path.parent.mkdir(exist_ok=True)
+        path.unlink(missing_ok=True) if not text else path.write_text(text)
+    assert calls._is_free(claims.planning, "claude:s1") is (not place)
 
 
 def test_sessions_are_distinct_and_a_holder_writes_what_is_its_own_and_hears_who_waits(

@@ -9,9 +9,8 @@ import pytest
 
 from tests.coordination.conftest import Run, git
 from treadle.coordination import hooks
-from treadle.coordination.claim import hashed
 from treadle.coordination.claims import Claims, Collision
-from treadle.coordination.planning import Planning
+from treadle.coordination.planning import Planning, digest
 from treadle.coordination.record import claim_name
 from treadle.errors import ConfigError
 from treadle.wire.common.jsontext import dumps, loads
@@ -99,7 +98,7 @@ def test_a_file_beside_the_record_proves_nothing(project: Path, remote: Path, cl
     claims = held(project)
     heimdall("claim", "guard", "install", "--server", str(project), cwd=remote)
     path = Path(claims.directory) / claim_name(BOB)
-    mine = {**loads(path.read_text()), "proof": hashed("heimdall=mine")}
+    mine = {**loads(path.read_text()), "proof": digest("heimdall=mine")}
     path.with_name("other.json").write_text(dumps(mine))
     path.write_text(dumps(mine))
     assert push(clone, "src/a/b.ts").returncode != 0 and again(clone, "heimdall=mine").returncode != 0

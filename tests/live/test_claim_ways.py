@@ -17,6 +17,8 @@ from tests.safety.test_claims import changed
 from tests.safety.test_claims import top as top  # a fixture
 from treadle.coordination.identity import SESSION_VARIABLES
 
+TOLD = ("COLLISION: cannot change", "the command does not show", "was put back", "could not be checked")
+TOLD += ("Command injection detected",)  # by Gemini CLI itself, of `$(...)` and its like
 AT_ONCE = 36
 """Ways in one session; a program has five minutes for it."""
 
@@ -54,7 +56,7 @@ async def test_none_of_them_takes_effect_and_each_is_told_why(
             for number in range(first, min(first + AT_ONCE, len(CLAIM_WAYS)))
         ]
         said = await run(name, home, top, *calls, fresh=first == 0 and name != "codex")
-        told += sum(map(said.count, ("COLLISION: cannot change", "the command does not show", "was put back")))
+        told += sum(map(said.count, TOLD))
     print(f"{name}: {len(CLAIM_WAYS)} ways, {len(changed(top))} took effect, {told} told: {changed(top)}")
     assert changed(top) == []
     assert told >= len(CLAIM_WAYS)

@@ -10,9 +10,9 @@ Words:
     claim       who may change a surface, for which task, until when; its fence is a number that only grows
     capsule, symbol, fact   what was done, what a name means, what was found out: passed on by reference, not repeated
 
-Flow: an agent acts through a command, the MCP server (`mcp`), a tool hook (`guard`) or git (`hooks`). `bindings`
-finds its identity, `claims` decides under one lock, and the audit trail (`planning`) records it. From inside a sandbox
-the same request goes through `relay` to a process of ours outside.
+Flow: an agent acts through a command, the MCP server (`mcp`), a tool hook (`calls`, then `guard`) or git (`hooks`).
+`bindings` finds its identity, `claims` decides under one lock, and the audit trail (`planning`) records it. From inside
+a sandbox the same request goes through `relay` to a process of ours outside.
 
 Promises, and who keeps each:
     Of two overlapping claims one is refused, however close together they come.                 claims

@@ -2,11 +2,10 @@
 
 import os
 from collections.abc import Callable, Iterable, Sequence
-from hashlib import sha256
 
 from treadle.coordination import identity
 from treadle.coordination.identity import checked, root, root_of, slug
-from treadle.coordination.planning import Planning, make_dirs, read_text, seconds_of, timestamp, write_text
+from treadle.coordination.planning import Planning, digest, make_dirs, read_text, seconds_of, timestamp, write_text
 from treadle.coordination.record import ClaimStore, file_name
 from treadle.errors import Busy, Denied, LimitReached, StorageError
 from treadle.io.files import is_locked, locked, try_remove
@@ -382,7 +381,7 @@ def _spend(planning: Planning, code: str) -> bool:
 
 def _path(code: str, *, make: bool = False) -> str:
     place = os.path.join(state_dir(), "allowed")
-    return os.path.join(private_dir(place) if make else place, sha256(code.encode(errors="replace")).hexdigest())
+    return os.path.join(private_dir(place) if make else place, digest(code))
 
 
 # Who acts here: the identity in `HEIMDALL_HAID`, else that of the agent session we are in, else the checkout's.
@@ -409,7 +408,7 @@ def acting(planning: Planning, *, enter: bool = False) -> str:
         return bindings.enter(program, keys[0], process if process in list(identity.ancestors()) else None)
 
     # It holds nothing yet, so any unused name will do.
-    return f"{bindings.root}/{identity.client_name(program)}-{sha256(keys[0].encode()).hexdigest()[:8]}"
+    return f"{bindings.root}/{identity.client_name(program)}-{digest(keys[0])[:8]}"
 
 
 def session(planning: Planning) -> str:

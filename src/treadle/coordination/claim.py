@@ -2,10 +2,9 @@
 
 import os
 from collections.abc import Iterable, Sequence
-from hashlib import sha256
 
 from treadle.coordination.identity import human_of, root_of
-from treadle.coordination.planning import Planning, one_line, read_text, seconds_of, timestamp, write_text
+from treadle.coordination.planning import Planning, digest, one_line, read_text, seconds_of, timestamp, write_text
 from treadle.coordination.record import CLAIM, file_name
 from treadle.coordination.surfaces import Index, Surface
 from treadle.errors import ConfigError, Denied, StorageError
@@ -178,13 +177,9 @@ def owns(caller: str, haid: str) -> bool:
     return caller in (haid, root_of(haid))
 
 
-def hashed(code: str) -> str:
-    return sha256(code.encode(errors="surrogateescape")).hexdigest()
-
-
 def is_proved(claim: Claim, given: Iterable[str]) -> bool:
     """Whether one of these codes is the one that was last made for this claim."""
-    return claim.fields.get("proof") in {hashed(code) for code in given}
+    return claim.fields.get("proof") in {digest(code) for code in given}
 
 
 class Held:

@@ -21,13 +21,12 @@ from treadle.coordination.claim import (
     Overlap,
     Released,
     Waits,
-    hashed,
     inside,
     owns,
     summed,
 )
 from treadle.coordination.identity import Agents, human_of
-from treadle.coordination.planning import Planning, read_text, seconds_of, write_text
+from treadle.coordination.planning import Planning, digest, read_text, seconds_of, write_text
 from treadle.coordination.record import ClaimStore, claim_name
 from treadle.coordination.surfaces import Surface, matches_any, resolved
 from treadle.errors import Busy, ConfigError, Denied, NotFound, StorageError, TreadleError
@@ -240,7 +239,7 @@ class Claims:
             claim = self.of(haid)
             if claim is None:
                 raise NotFound(f"{haid} has no claim", hint="a push of unclaimed files needs no proof")
-            self._write({**claim.fields, "proof": hashed(code)})
+            self._write({**claim.fields, "proof": digest(code)})
         self.publish()
         return code
 

@@ -3,10 +3,9 @@
 The one who opens a session makes a `Guarded` and passes its functions on: `judge` is a session.Guard, `writing` a
 session.Writing. Around a command whose writes cannot be foreseen, `watch` and `check` compare what others hold.
 
-An outside agent's hooks are answered before and after a tool call, in the form that its program reads. A call is judged
-like one of our own agent's: what it writes is checked. What cannot be seen before is looked at afterwards
-(`HeldFiles`): what others hold is put back. Where a look would not show it, or too much is held, a person is asked; a
-program that cannot ask has the call refused. These hooks run at every call, so they load no session.
+An outside agent's call (`calls`) is judged like one of our own agent's: what it writes is checked. What cannot be seen
+before is looked at afterwards (`HeldFiles`): what others hold is put back. Where a look would not show it, or too much
+is held, a person is asked; a program that cannot ask has the call refused.
 """
 
 from __future__ import annotations
@@ -17,16 +16,15 @@ import stat
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
-from hashlib import sha256
 
 from treadle.coordination import repository
 from treadle.coordination.bindings import IdentityBindings
+from treadle.coordination.calls import HookAnswer, OutsideCall
 from treadle.coordination.changes import CommandJudge
 from treadle.coordination.claim import Claim, Overlap, wait_text
 from treadle.coordination.claims import Claims, Collision
 from treadle.coordination.identity import Key, checked, declared_process, given_process, root, starter
-from treadle.coordination.planning import Planning, one_line
+from treadle.coordination.planning import Planning, digest, one_line
 from treadle.coordination.record import claim_name, encoded
 from treadle.coordination.surfaces import Surface, literal_starts
 from treadle.errors import Denied, TreadleError
@@ -39,6 +37,8 @@ from treadle.policy.guess import CallWrites, written_by
 from treadle.wire.common.records import plain_object
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
     from treadle.io.sandbox.places import Matches
     from treadle.session import Access, Decision
 
@@ -137,7 +137,7 @@ class HeldFiles:
 
     def _is_same(self, path: str, old: list[Any] | None, new: list[Any] | None) -> bool:
         try:
-            return bool(old and new and old[3] == new[3] and old[4] == _sum(_content(path)))
+            return bool(old and new and old[3] == new[3] and old[4] == digest(_content(path)))
         except (OSError, TreadleError):
             return False
 
@@ -238,7 +238,7 @@ class HeldFiles:
 
     def _copied(self, path: str) -> str:
         data = _content(path)
-        name = _sum(data)
+        name = digest(data)
         private_dir(self._copies)
         write_atomic(os.path.join(self._copies, name), data, sync=False)
         return name
@@ -292,10 +292,6 @@ def _content(path: str) -> bytes:
     if not stat.S_ISREG(mode):
         raise OSError(f"{path} is no file")  # a pipe would be waited for
     return read(path)
-
-
-def _sum(data: bytes) -> str:
-    return sha256(data).hexdigest()
 
 
 def _in_the_way(path: str, top: str) -> Iterator[str]:
@@ -470,9 +466,13 @@ class Guarded:
     def _own(self) -> set[str]:
         return self.claims.bindings.family(self.haid)
 
-    @contextmanager
-    def writing(self, paths: tuple[str, ...]) -> Iterator[None]:
+    def writing(self, paths: tuple[str, ...]) -> AbstractContextManager[None]:
         """A session.Writing: while a tool writes these paths, no one can claim them. Denied if another already has."""
+        from contextlib import contextmanager  # the hooks load this module at every call, and need none
+
+        return contextmanager(self._writing)(paths)
+
+    def _writing(self, paths: tuple[str, ...]) -> Iterator[None]:
         if not os.path.isdir(self.claims.planning.live) and not self.claims.planning.claimed():
             yield  # nothing was ever claimed here
             return
@@ -531,69 +531,18 @@ class Guarded:
 
 # Outside agents, by their hooks.
 
-PROGRAMS = ("claude", "codex", "gemini", "qwen", "copilot", "opencode", "cursor")
 _ASK = ("claude", "cursor")
 """The programs of which it is known that a hook can make them ask a person; in the others that lets the call run."""
 _READS_NOTES = ("claude", "codex")
 """The programs that read a note along with an allowed call."""
-_PATH = re.compile(r"""(?:~|\.\.|/)[^\s'"=;|&<>()]*""")
-"""What could be a path out of the directory, in a command."""
 
 
-class OutsideCall:
-    """One tool call, as a program's hook describes it."""
-
-    def __init__(self, program: str, given: dict[str, Any]) -> None:
-        self.program = program
-        self.event = str(given.get("hook_event_name") or "PreToolUse")
-        self.session = str(given.get("session_id") or given.get("sessionId") or given.get("conversation_id") or "")
-        roots = given.get("workspace_roots")
-        self.cwd = str(given.get("cwd") or (roots[0] if isinstance(roots, list) and roots else "") or os.getcwd())
-        self.tool = str(given.get("tool_name") or given.get("toolName") or given.get("tool") or "")
-        self.does = CallWrites(self.tool, given.get("tool_input", given.get("toolArgs")))
-        self.where = os.path.join(self.cwd, self.does.where)
-        """The directory in which a command runs."""
-        self.project = self.cwd
-        """The worktree whose claims count."""
-        self.is_over = self.event.lower().startswith(("post", "after"))
-        """Whether it has run."""
-        self.staged: list[str] | None = None
-        """What is about to be committed, if that cannot be asked here."""
-
-    def writes(self) -> list[str]:
-        """The paths that the call itself names to be written, absolute."""
-        return [os.path.join(self.cwd, path) for path in self.does.paths]
-
-
-class HookAnswer:
-    def __init__(self, reason: str = "", *, asks: bool = False, note: str = "") -> None:
-        """`reason`: why the call is not simply allowed; `asks`: a person may still allow it; `note`: what its agent
-        should know if it is allowed."""
-        self.reason, self.asks, self.note = reason, asks, note
-
-
-def judge(call: OutsideCall) -> HookAnswer:
-    """By the claims of the worktree in which it is made, and then of each other one that it names."""
-    found = _judge(call)
-    if found.reason or call.is_over or call.project != call.cwd:
+def judge(call: OutsideCall, here: bool, tops: list[str]) -> HookAnswer:
+    """By the claims of the worktree in which it is made, if `here`, and then of each other one that it names."""
+    found = _here(call, Planning(project=call.project)) if here else HookAnswer()
+    if found.reason:
         return found
-    return next(filter(None, (_elsewhere(call, top) for top in _other_tops(call))), found)
-
-
-def _other_tops(call: OutsideCall) -> list[str]:
-    """The worktrees that any word of its arguments lies in. There is no look at them after the call."""
-    named = re.findall(_PATH, call.does.command) if call.does.command else call.does.mentioned(call.cwd)
-    paths = [os.path.join(call.where, os.path.expanduser(path)) for path in [call.cwd, *named]]
-    tops = [found[0] for path in [*paths, *call.writes()] if (found := _located(path))]
-    own = _located(call.cwd)
-    return [top for top in dict.fromkeys(tops) if not own or top != own[0]]
-
-
-def _located(path: str) -> tuple[str, str] | None:
-    try:
-        return repository.locate(os.path.normpath(path))
-    except (TreadleError, ValueError):
-        return None
+    return next(filter(None, (_elsewhere(call, top) for top in tops)), found)
 
 
 def _elsewhere(call: OutsideCall, top: str) -> HookAnswer | None:
@@ -601,13 +550,9 @@ def _elsewhere(call: OutsideCall, top: str) -> HookAnswer | None:
     return refusal(Claims(planning, top), None, identity(planning, call), call) if planning.claimed() else None
 
 
-def _judge(call: OutsideCall) -> HookAnswer:
-    planning = Planning(project=call.project)
+def _here(call: OutsideCall, planning: Planning) -> HookAnswer:
     found = repository.find(call.project)
-    top = found.top if found else planning.project
-    claims = Claims(planning, top)
-    if not os.path.isdir(planning.live) and not planning.claimed() and not planning.blind():
-        return HookAnswer()  # nothing was ever claimed or set up here
+    claims = Claims(planning, found.top if found else planning.project)
     haid = identity(planning, call)
     if claims.agents.revoked(haid):
         return HookAnswer(f"{haid} has been revoked")
@@ -704,20 +649,3 @@ def _note(claims: Claims, haid: str, call: OutsideCall) -> str:
     if free := claims.freed(haid):
         lines.append(f"What you waited for is free now: {' '.join(free)}. Claim it before you change it.")
     return "\n".join(lines)
-
-
-def answer(program: str, event: str, found: HookAnswer) -> dict[str, Any] | None:
-    """What the hook prints: one form for five programs, and one for Cursor. None lets the call go on."""
-    reason, verdict = found.reason, "ask" if found.asks else "deny"
-    if reason and program == "cursor":
-        return {"permission": verdict, "user_message": reason, "agent_message": reason}
-    if reason:
-        more = {"permissionDecision": verdict, "permissionDecisionReason": reason}
-        block = {} if found.asks else {"decision": "block", "reason": reason}
-        return {**block, "hookSpecificOutput": {"hookEventName": event, **more}}
-    if found.note and program == "cursor":
-        return {"additional_context": found.note}
-    if found.note:
-        shown = {"systemMessage": found.note} if found.note.startswith("While ") else {}
-        return {**shown, "hookSpecificOutput": {"hookEventName": event, "additionalContext": found.note}}
-    return {} if program == "cursor" else None  # Cursor may take silence for a no

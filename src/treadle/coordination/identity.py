@@ -12,7 +12,7 @@ import os
 from collections.abc import Iterator, Mapping
 
 from treadle.coordination import repository
-from treadle.coordination.planning import Document, Planning, seconds_of
+from treadle.coordination.planning import Document, Planning, digest, seconds_of
 from treadle.errors import ConfigError, Denied, NotFound
 from treadle.io.process import table
 from treadle.light import TYPE_CHECKING, Any
@@ -167,9 +167,7 @@ def root_of(haid: str) -> str:
 
 def root(project: str) -> str:
     """The identity of a checkout, from its git settings and the machine's name."""
-    # Imported late: both cost more than all the rest, and most commands do not ask who acts.
-    from hashlib import sha256
-
+    # Imported late: it costs more than all the rest, and most commands do not ask who acts.
     from treadle.workspace.user_repository import UserRepository
 
     found = repository.find(project)
@@ -181,8 +179,7 @@ def root(project: str) -> str:
     names = (email.partition("@")[0], os.environ.get("USER", ""), os.environ.get("LOGNAME", ""))
     human = next(filter(None, map(slug, names)), "unknown")
     machine = slug(os.uname().nodename.partition(".")[0]) or "unknown"
-    digest = sha256("\x1f".join((human, machine, top)).encode(errors="surrogateescape")).hexdigest()
-    return f"haid:{human}.{machine}-{digest[:4]}"
+    return f"haid:{human}.{machine}-{digest(chr(0x1F).join((human, machine, top)))[:4]}"
 
 
 def current(project: str) -> str:

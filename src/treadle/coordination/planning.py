@@ -3,6 +3,7 @@
 import os
 import time
 from collections.abc import Callable
+from functools import lru_cache
 
 from treadle.coordination import repository
 from treadle.errors import StorageError, TreadleError
@@ -180,8 +181,13 @@ class Planning:
 
     def claimed(self) -> bool:
         """Whether anything was ever claimed here. A fresh clone has no claims of anybody, which is something else."""
-        shared = os.path.exists(self.private_path("clones.json"))  # with other clones, which may have claimed something
-        return shared or os.path.isdir(self.claims) or bool(path := self.record_path()) and os.path.exists(path)
+        if self.live != self.root and not os.path.isdir(os.path.join(state_dir(), "claims")):
+            return os.path.isdir(self.claims)  # this person has no record of any repository
+        return self.shared() or os.path.isdir(self.claims) or bool(path := self.record_path()) and os.path.exists(path)
+
+    def shared(self) -> bool:
+        """Whether claims are shared with other clones, which may have claimed something."""
+        return os.path.exists(self.private_path("clones.json"))
 
     def blind(self) -> str:
         """Why others' claims in the project's repository cannot be seen from here; empty when they can."""
@@ -204,10 +210,32 @@ class Planning:
         )
 
 
-def _own_place(live: str) -> str:
+def digest(data: bytes | str) -> str:
+    """SHA-256 in hex. Loading it loads OpenSSL, which costs as much as ten modules."""
     from hashlib import sha256
 
-    return os.path.join(state_dir(), "claims", sha256(os.fsencode(_place(live))).hexdigest()[:32])
+    return sha256(data.encode(errors="surrogateescape") if isinstance(data, str) else data).hexdigest()
+
+
+def _own_place(live: str) -> str:
+    directory = os.path.join(state_dir(), "claims")
+    return os.path.join(directory, _name(directory, _place(live)))
+
+
+@lru_cache(maxsize=64)
+def _name(directory: str, place: str) -> str:
+    """The digest of where it is, remembered in a file: hooks read that in less time than they could compute it."""
+    index = os.path.join(directory, "places")
+    try:
+        for line in (read_text(index) or "").splitlines():
+            if line[33:] == place:
+                return line[:32]
+        found = digest(place)[:32]
+        if os.path.isdir(directory) and place.isprintable():
+            append_line(index, f"{found} {place}".encode())
+        return found
+    except TreadleError:
+        return digest(place)[:32]  # in a sandbox that file is not seen
 
 
 def _place(live: str) -> str:

@@ -6,11 +6,10 @@ towards finding too much, because it is used to find what a policy or a claim fo
 
 import posixpath
 import re
-import shlex
 from collections.abc import Iterator
 from functools import lru_cache
 
-from treadle.light import TYPE_CHECKING, Any
+from treadle.light import TYPE_CHECKING, Any, regex
 
 if TYPE_CHECKING:
     from treadle.events import ToolKind
@@ -46,15 +45,16 @@ _WRITES = {
     *("apply_patch", "patch", "delete", "str_replace", "strreplace", "editnotebook", "str_replace_editor"),
 }
 """File-writing tools of known programs, in lower case: a `command` among their arguments is none of the shell."""
-_PATH_KEY = re.compile(r"path|file|dir|folder|notebook|destination|target", re.I)
-_WRITE_KEY = re.compile(_PATH_KEY.pattern + "|glob|uri|^(source|from|to)$", re.I)
-_COMMAND_KEY = re.compile(r"^(command|cmd|script|shell_command|commandline|command_line)$", re.I)
-_RUNS = re.compile(r"exec|run|eval|shell|terminal|process|repl|stdin|command|bash|script", re.I)
-_CODE_KEY = re.compile(r"code|script|input|chars|expression|cmd_?line|commands|argv|shell_command|command_?line", re.I)
-_URL_KEY = re.compile(r"url|uri|href|endpoint", re.I)
+_PATHS = "path|file|dir|folder|notebook|destination|target"
+_PATH_KEY = regex(_PATHS, re.I)
+_WRITE_KEY = regex(f"{_PATHS}|glob|uri|^(source|from|to)$", re.I)
+_COMMAND_KEY = regex(r"^(command|cmd|script|shell_command|commandline|command_line)$", re.I)
+_RUNS = regex(r"exec|run|eval|shell|terminal|process|repl|stdin|command|bash|script", re.I)
+_CODE_KEY = regex(r"code|script|input|chars|expression|cmd_?line|commands|argv|shell_command|command_?line", re.I)
+_URL_KEY = regex(r"url|uri|href|endpoint", re.I)
 _WHERE = ("dir_path", "workdir", "cwd", "working_directory", "directory")
 _PATCH = ("*** Add File: ", "*** Update File: ", "*** Delete File: ", "*** Move to: ")
-_DIFF = re.compile(r"^(?:\+\+\+ b/|--- a/|rename (?:from|to) )([^\t\n]+)", re.M)
+_DIFF = regex(r"^(?:\+\+\+ b/|--- a/|rename (?:from|to) )([^\t\n]+)", re.M)
 _SIMPLE = frozenset((str, int, float, bool, type(None)))
 _MOST = 2000
 """How many arguments of a call are looked at."""
@@ -102,7 +102,7 @@ def _kind(name: str) -> "ToolKind | None":
 def _command(value: Any) -> str | None:
     """A command is either one text or a list of words."""
     words = [*_strings(value)]
-    return value if isinstance(value, str) else shlex.join(words) if words else None
+    return value if isinstance(value, str) else _quoted(words) if words else None
 
 
 def _texts(args: Any, key: re.Pattern[str]) -> Iterator[str]:
@@ -196,18 +196,24 @@ def _script(tool: str, args: dict[str, Any]) -> str:
     """The command of the shell that it runs, or its code as one."""
     command, words = args.get("command", args.get("cmd")), args.get("args")
     if isinstance(command, list):
-        return shlex.join(map(str, command))
+        return _quoted(command)
     if command is not None:
-        return f"{command} {shlex.join(map(str, words))}" if isinstance(words, list) else str(command)
+        return f"{command} {_quoted(words)}" if isinstance(words, list) else str(command)
     given = args.items() if _RUNS.search(tool) else ()
     return "\n".join(_code(key.lower(), value) for key, value in given if _CODE_KEY.fullmatch(key))
 
 
+def _quoted(words: list[Any]) -> str:
+    import shlex  # few calls have a list of words
+
+    return shlex.join(map(str, words))
+
+
 def _code(key: str, value: Any) -> str:
     if key in ("code", "expression"):
-        return shlex.join(["python3", "-c", str(value)])  # in whichever language: what it writes is not seen
+        return _quoted(["python3", "-c", value])  # in whichever language: what it writes is not seen
     if isinstance(value, list):
-        return shlex.join(map(str, value)) if key == "argv" else "\n".join(map(str, value))
+        return _quoted(value) if key == "argv" else "\n".join(map(str, value))
     return str(value)
 
 

@@ -5,6 +5,8 @@ make a harmless one do so. Pure.
 import re
 from collections.abc import Iterator, Sequence
 
+from treadle.light import regex
+
 WRAPPERS: dict[str, tuple[str, list[str], int]] = {
     "env": ("i0u:C:v", ["ignore-environment", "null", "unset=", "chdir=", "debug"], 0),
     "timeout": ("k:s:v", ["kill-after=", "signal=", "foreground", "preserve-status", "verbose"], 1),
@@ -115,8 +117,8 @@ _RUN_BY: dict[str, tuple[str, ...]] = {
 }
 """Options whose value is run, or tells what to run."""
 _COPIERS = {"cp", "ln", "install", "cat", "mv", "find"}
-_PROGRAM_FILE = re.compile(r"/(?:usr/)?(?:local/)?s?bin/[\w.+-]+")
-_PROGRAM_VARIABLE = re.compile(
+_PROGRAM_FILE = regex(r"/(?:usr/)?(?:local/)?s?bin/[\w.+-]+")
+_PROGRAM_VARIABLE = regex(
     r"GIT_\w+|\w*(EDITOR|PAGER|VISUAL|BROWSER|COMMAND|SHELL)|PS4|LESSOPEN|LESSCLOSE|\w+_(CMD|PROGRAM)"
 )
 
@@ -179,7 +181,7 @@ CHANGERS = set(
 GIT_RUNNERS = {"submodule", "bisect", "rebase", "filter-branch", "difftool", "mergetool"}
 GIT_WRITERS = {"checkout", "restore", "rm", "mv", "clean", "apply", "am"}
 _GIT_VALUES = {"-C", "-c", "--git-dir", "--work-tree", "--namespace", "--exec-path", "--super-prefix", "--config-env"}
-_GIT_PROGRAMS = re.compile(
+_GIT_PROGRAMS = regex(
     r".*\.(\w*(pager|editor|command|helper|program|cmd|driver|external|textconv|proxy|askpass|fsmonitor|hookspath"
     r"|tool|uploadpack|receivepack|clean|smudge|process))"
 )
@@ -203,10 +205,10 @@ def git_runs(key: str, value: str) -> bool:
     return _GIT_PROGRAMS.fullmatch(key) is not None and value not in _HARMLESS
 
 
-_GIT_LOOKS = re.compile(
+_GIT_LOOKS = regex(
     r"diff\.external|diff\..+\.(command|textconv)|core\.fsmonitor|filter\..+\.(clean|smudge|process)", re.I
 )
-_GIT_SWITCH = re.compile(r"true|false|yes|no|on|off|[01]?", re.I)
+_GIT_SWITCH = regex(r"true|false|yes|no|on|off|[01]?", re.I)
 
 
 def git_looks_with(key: str, value: str) -> bool:
@@ -219,7 +221,7 @@ def git_looks_with(key: str, value: str) -> bool:
 
 FIND_WRITES = {"-fprint", "-fprint0", "-fprintf", "-fls"}
 _OUTPUT = {"-o", "-O", "--output", "--output-file", "--output-document", *FIND_WRITES}
-_HERE = re.compile(r"(\$\{PWD\}|\$PWD|~\+)(?=/)")
+_HERE = regex(r"(\$\{PWD\}|\$PWD|~\+)(?=/)")
 
 
 def mentioned(words: Sequence[str]) -> Iterator[str]:
@@ -234,7 +236,7 @@ def mentioned(words: Sequence[str]) -> Iterator[str]:
             yield from re.split("[=@:]", word)[1:]
 
 
-_PLAIN = re.compile("[^=@:]*")
+_PLAIN = regex("[^=@:]*")
 
 
 def written(words: Sequence[str]) -> Iterator[str]:
@@ -341,7 +343,7 @@ ALIASES = {
 }
 _AWK = {"awk", "gawk", "mawk", "nawk"}
 _SED_ADDRESS = r"(\d+|\$|/[^/]*/)"
-_SED_WRITES = re.compile(
+_SED_WRITES = regex(
     rf"(^|[;{{}}\n])\s*{_SED_ADDRESS}?(,\+?{_SED_ADDRESS})?\s*!?\s*[wWeE]|s(?P<mark>[^\w\s]).*(?P=mark).*(?P=mark)[gpiImM0-9]*[we]"
 )
 """The commands `w`, `W` and `e` wherever a command can begin, and the flags of the same name after `s`."""

@@ -12,8 +12,8 @@ import posixpath
 import re
 from collections.abc import Iterator, Sequence
 from functools import cache, lru_cache
-from typing import TYPE_CHECKING, NamedTuple
 
+from treadle.light import TYPE_CHECKING, regex
 from treadle.policy import programs
 
 if TYPE_CHECKING:
@@ -57,15 +57,16 @@ class SimpleCommand:
         self.source, self.document = source, document
 
 
-class Redirection(NamedTuple):
-    operator: str
-    target: Word
+class Redirection:
+    def __init__(self, operator: str, target: Word) -> None:
+        self.operator, self.target = operator, target
 
 
-class Inner(NamedTuple):
+class Inner:
     """Text between backticks, which is a command of its own once its escapes are removed."""
 
-    text: str
+    def __init__(self, text: str) -> None:
+        self.text = text
 
 
 class Lost(Exception):
@@ -89,7 +90,7 @@ def _parser() -> Parser:
     return Parser(Language(binding.language()))
 
 
-_BRACES = re.compile(r"\{[^{}]*(,|\.\.)[^{}]*\}")
+_BRACES = regex(r"\{[^{}]*(,|\.\.)[^{}]*\}")
 _EXPANSIONS = {"simple_expansion", "expansion", "command_substitution", "arithmetic_expansion", "process_substitution"}
 _WORDS = {
     *("word", "string", "raw_string", "ansi_c_string", "translated_string", "concatenation", "number", "$"),
@@ -100,24 +101,24 @@ _SUBSTITUTIONS = {"command_substitution", "process_substitution"}
 _EVALUATED = {"expansion", "arithmetic_expansion", "subscript"}
 _KEYWORDS = {"if", "then", "elif", "else", "while", "until", "do", "!", "{", "}", "fi", "done"}
 _STRUCTURES = {"case", "esac", "for", "select", "function", "in", ";;"}
-_PLAIN = re.compile(r"[A-Za-z./][\w./-]*( (-[\w./:,@+=-]*|[\w./:,@+][\w./:,@+-]*))*", re.A)
+_PLAIN = regex(r"[A-Za-z./][\w./-]*( (-[\w./:,@+=-]*|[\w./:,@+][\w./:,@+-]*))*", re.A)
 """Words without any character that means something to a shell: one simple command. Loading the grammar costs as much
 as all else that a hook does."""
 _NOT_PLAIN = {*_KEYWORDS, *_STRUCTURES, "time", "coproc"}
 _NOT_PLAIN |= {"export", "declare", "typeset", "readonly", "local", "unset", "unsetenv"}
 """Words after which the grammar reads something else than a simple command."""
-_WORD_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*(\[[^]]*\])?\+?=")
+_WORD_ASSIGNMENT = regex(r"[A-Za-z_]\w*(\[[^]]*\])?\+?=")
 _BLANKS = b" \t\n"
 """The only characters that bash treats as blanks; others that look blank are part of a word."""
 _EACH_BLANK = (b" ", b"\t", b"\n")
-_BLANK = re.compile(rb"(?:[ \t\n]|\\\n)*")
+_BLANK = regex(rb"(?:[ \t\n]|\\\n)*")
 _WHOLE = {"string", "heredoc_body", "heredoc_redirect", "expansion", "regex", "translated_string", "ansi_c_string"}
 """Nodes that are taken as one piece of text, because blanks in them have a meaning."""
 _ESCAPES = {
     **{"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "e": "\x1b", "E": "\x1b", "f": "\f", "v": "\v"},
     **{"\\": "\\", "'": "'", '"': '"', "?": "?"},
 }
-_ESCAPE = re.compile(r"\\(?:([0-7]{1,3})|x([0-9a-fA-F]{1,2})|u([0-9a-fA-F]{1,4})|U([0-9a-fA-F]{1,8})|c(.)|(.))", re.S)
+_ESCAPE = regex(r"\\(?:([0-7]{1,3})|x([0-9a-fA-F]{1,2})|u([0-9a-fA-F]{1,4})|U([0-9a-fA-F]{1,8})|c(.)|(.))", re.S)
 
 
 _ASCII = bytes(byte if byte < 0x80 else ord("%") for byte in range(256))
@@ -439,21 +440,30 @@ MAX_DEPTH = 8
 MAX_ACTIONS = 16
 
 
-class Part(NamedTuple):
+class Part:
     """One simple command."""
 
-    words: tuple[str, ...]
-    """The program and its arguments, without quotes and redirections."""
-    assignments: tuple[str, ...] = ()
-    """Changes to its environment."""
-    source: str = ""
-    """The command as it was written, if it stood on its own."""
-    wrapper: bool = False
-    """It adds nothing to what the other parts can do, so allow rules need not cover it."""
-    globs: tuple[str, ...] = ()
-    """Its words that the shell expands."""
-    certain: bool = True
-    """Whether every word is known: no variable, substitution or braces, and no input for an interpreter."""
+    def __init__(
+        self,
+        words: tuple[str, ...],
+        assignments: tuple[str, ...] = (),
+        source: str = "",
+        wrapper: bool = False,
+        globs: tuple[str, ...] = (),
+        certain: bool = True,
+    ) -> None:
+        self.words = words
+        """The program and its arguments, without quotes and redirections."""
+        self.assignments = assignments
+        """Changes to its environment."""
+        self.source = source
+        """The command as it was written, if it stood on its own."""
+        self.wrapper = wrapper
+        """It adds nothing to what the other parts can do, so allow rules need not cover it."""
+        self.globs = globs
+        """Its words that the shell expands."""
+        self.certain = certain
+        """Whether every word is known: no variable, substitution or braces, and no input for an interpreter."""
 
     @property
     def text(self) -> str:
@@ -473,33 +483,26 @@ class Part(NamedTuple):
         return posixpath.basename(self.words[0])
 
 
-class ShellScript(NamedTuple):
-    parts: tuple[Part, ...]
-    reads: tuple[str, ...] = ()
-    writes: tuple[str, ...] = ()
-    """The files that redirections read and write, in every directory that a `cd` may have led to."""
-    bases: tuple[str, ...] = ("",)
-    """Those directories; the first is the one it starts in."""
-    loose: tuple[str, ...] = ()
-    """Texts in which words may be programs that are called, for rules that forbid."""
-    understood: bool = True
-    why: str = ""
-    """What was not understood."""
+class ShellScript:
+    def __init__(self, command: str, reader: _Reader) -> None:
+        self.parts = tuple({tuple(vars(part).values()): part for part in reader.parts}.values())
+        self.reads = tuple(dict.fromkeys(reader.places(reader.reads)))
+        self.writes = tuple(dict.fromkeys(reader.places(reader.writes)))
+        """The files that redirections read and write, in every directory that a `cd` may have led to."""
+        self.bases = tuple(dict.fromkeys(reader.bases))
+        """Those directories; the first is the one it starts in."""
+        self.loose = tuple(dict.fromkeys((*reader.loose, *([command] if reader.fed or _is_run(reader) else []))))
+        """Texts in which words may be programs that are called, for rules that forbid."""
+        self.understood = not reader.why
+        self.why = reader.why
+        """What was not understood."""
 
 
 @lru_cache(maxsize=256)
 def read(command: str) -> ShellScript:
     reader = _Reader(command, 0)
     reader.run()
-    return ShellScript(
-        parts=tuple(dict.fromkeys(reader.parts)),
-        reads=tuple(dict.fromkeys(reader.places(reader.reads))),
-        writes=tuple(dict.fromkeys(reader.places(reader.writes))),
-        bases=tuple(dict.fromkeys(reader.bases)),
-        loose=tuple(dict.fromkeys((*reader.loose, *([command] if reader.fed or _is_run(reader) else [])))),
-        understood=not reader.why,
-        why=reader.why,
-    )
+    return ShellScript(command, reader)
 
 
 def _is_run(reader: _Reader) -> bool:
@@ -521,13 +524,13 @@ def joined(bases: Sequence[str], paths: Sequence[str]) -> list[str]:
 
 
 _SHELLS = {"bash", "sh", "dash", "zsh", "ksh", "ash", "rbash", "mksh", "posh", "yash"}
-_INPUT = re.compile(r"/dev/(stdin|fd/\d+)|/proc/self/fd/\d+")
-_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*\+?=")
-_TORN = re.compile(r"[^\s\\]\\\n\S")
-_BACKTICKS = re.compile(r"\$\{[^}`]*`([^`]*)`")
+_INPUT = regex(r"/dev/(stdin|fd/\d+)|/proc/self/fd/\d+")
+_ASSIGNMENT = regex(r"[A-Za-z_]\w*\+?=")
+_TORN = regex(r"[^\s\\]\\\n\S")
+_BACKTICKS = regex(r"\$\{[^}`]*`([^`]*)`")
 """Those in an expansion, which the grammar does not see."""
-_NOWHERE = re.compile(r"/dev/(null|stdout|stderr|tty|fd/\d+)|\d+|-")
-_HARMLESS = re.compile(
+_NOWHERE = regex(r"/dev/(null|stdout|stderr|tty|fd/\d+)|\d+|-")
+_HARMLESS = regex(
     r"(LANG|LC_\w+|TZ|TERM|NO_COLOR|FORCE_COLOR|CI|DEBUG|NODE_ENV|COLUMNS|RUST_(LOG|BACKTRACE)"
     r"|PYTHON(UNBUFFERED|DONTWRITEBYTECODE|HASHSEED))"
 )
@@ -538,9 +541,9 @@ def changes_nothing(variable: str) -> bool:
     return _HARMLESS.fullmatch(variable) is not None
 
 
-_QUOTED = re.compile(r""" "[^"&;|()\n$`\\]*" | '[^'&;|()\n]*' """, re.X)
-_ANOTHER_ORDER = re.compile(r"""[;\n(){}'"\\`#$!]|\|\||(?<!&)&(?!&)|CDPATH|\bset\b|\bshopt\b""")
-_STEP = re.compile(r"\s*cd\s+[\w./][\w./-]*\s*")
+_QUOTED = regex(r""" "[^"&;|()\n$`\\]*" | '[^'&;|()\n]*' """, re.X)
+_ANOTHER_ORDER = regex(r"""[;\n(){}'"\\`#$!]|\|\||(?<!&)&(?!&)|CDPATH|\bset\b|\bshopt\b""")
+_STEP = regex(r"\s*cd\s+[\w./][\w./-]*\s*")
 
 
 def steps_surely(text: str) -> bool:
@@ -567,7 +570,8 @@ class _Reader:
         self.reads: list[str] = []
         self.writes: list[str] = []
         self.bases = [""]
-        self.here: str | None = "" if depth == 0 and steps_surely(text) else None
+        steps = depth == 0 and any(name in text for name in ("cd", "pushd", "popd"))
+        self.here: str | None = "" if steps and steps_surely(text) else None
         """The directory that a script is in for certain, because it goes on only after a `cd` that led there."""
         self.document = False
         self.loose: list[str] = []
@@ -578,7 +582,7 @@ class _Reader:
         try:
             if len(self.text) > MAX_LENGTH or self.depth > MAX_DEPTH:
                 raise Lost("it is too long or too deep")
-            if _TORN.search(self.text):
+            if "\\\n" in self.text and _TORN.search(self.text):
                 self.doubt("a word over two lines")
                 self.guess()
             for found in simple_commands(self.text):
@@ -706,7 +710,8 @@ class _Reader:
             self.doubt(f"what {name} brings")
         elif name in programs.WRAPPERS and not (name == "command" and texts[1:2] in (("-v",), ("-V",))):
             wrapper = self.inner_command(name, words[1:], assignments, wrapped + 1) and name not in programs.POWERFUL
-        self.parts.append(own._replace(wrapper=wrapper))
+        own.wrapper = wrapper
+        self.parts.append(own)
 
     def inner_script(self, name: str, words: list[Word]) -> None:
         if any(word.dynamic or word.glob for word in words):

@@ -5,11 +5,13 @@ path in a variable, a patch); and the words that it gives to a program of which 
 runs the project's own code, such as a test runner, can write anything: only the kernel can hold it.
 """
 
+from __future__ import annotations
+
 import posixpath
 import re
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
 
+from treadle.light import regex
 from treadle.policy import programs, shell
 from treadle.policy.shell import Part, ShellScript
 
@@ -26,9 +28,9 @@ PLAIN = set(
 """Their options change nothing, and their other words are text or files that they read."""
 ORGANISERS = {"mkdir", "touch", "mv", "cp"}
 """What may also run where edits are allowed, if all that they name is in the workspace."""
-_FIND = re.compile(r"-(exec|execdir|ok|okdir|delete|fls|fprint|fprint0|fprintf|L|follow|files0-from)")
-_SORT = re.compile(r"-[a-zA-Z]*[oT].*|--(output|compress-program|temporary-directory|files0-from).*")
-_FOLLOWS = re.compile(r"-[a-zA-Z]*([RL].*|f.+)|--(dereference-recursive|follow|pre|pre-glob|search-zip|hostname-bin).*")
+_FIND = regex(r"-(exec|execdir|ok|okdir|delete|fls|fprint|fprint0|fprintf|L|follow|files0-from)")
+_SORT = regex(r"-[a-zA-Z]*[oT].*|--(output|compress-program|temporary-directory|files0-from).*")
+_FOLLOWS = regex(r"-[a-zA-Z]*([RL].*|f.+)|--(dereference-recursive|follow|pre|pre-glob|search-zip|hostname-bin).*")
 
 
 def _uniq(words: Sequence[str]) -> bool:
@@ -89,28 +91,16 @@ def named(part: Part) -> list[str] | None:
     return found
 
 
-class WriteTarget(NamedTuple):
-    path: str
-    """As the command names it, relative to where it starts."""
-    glob: bool = False
-    """The shell expands it."""
-    inside: bool = False
-    """If it is a directory, nothing in it is changed by this: `cp x DIR`, `mkdir -p DIR`."""
-    some: bool = False
-    """If it is a directory, some of what lies below it may be changed: `black .`, `git stash`."""
-
-
-class CommandWrites(NamedTuple):
-    targets: tuple[WriteTarget, ...] = ()
-    unseen: str = ""
-    """Why not everything that it writes can be seen; empty when it can. A look at the files afterwards shows it."""
-    lasting: str = ""
-    """Why a look at the files afterwards would not show what it does: it moves a branch, it goes on after the call."""
-    mentions: tuple[str, ...] = ()
-    """Words that may be files, given to programs that may write them."""
-    git: tuple[tuple[str, ...], ...] = ()
-    """Commands of git for which one has to look at the repository: add, commit, push, a checkout of a file or a branch,
-    and what may be an alias; each with the directory of its `-C` and its words."""
+class WriteTarget:
+    def __init__(self, path: str, glob: bool = False, inside: bool = False, some: bool = False) -> None:
+        self.path = path
+        """As the command names it, relative to where it starts."""
+        self.glob = glob
+        """The shell expands it."""
+        self.inside = inside
+        """If it is a directory, nothing in it is changed by this: `cp x DIR`, `mkdir -p DIR`."""
+        self.some = some
+        """If it is a directory, some of what lies below it may be changed: `black .`, `git stash`."""
 
 
 READERS = PLAIN | set(
@@ -130,28 +120,28 @@ _ALL = (programs.WRITERS | programs.CHANGERS) - _LAST - _MAKE - {"sed", "dd", "p
 _FORMATTERS = set("black isort prettier gofmt goimports rustfmt clang-format autopep8 yapf dos2unix unix2dos".split())
 _FIXERS = {"eslint", "ruff", "biome", "stylelint", "rubocop", "standard", "xo"}
 _FIXES = {"--fix", "--write", "-w", "-a", "-A", "--autocorrect", "--autocorrect-all", "format"}
-_UNLISTED = re.compile(r"[$`<>]|\.\.\.|\{[^}]*(\.\.|/)")
+_UNLISTED = regex(r"[$`<>]|\.\.\.|\{[^}]*(\.\.|/)")
 _INTO = {"tar": "-C", "bsdtar": "-C", "unzip": "-d"}
 _BUILDERS = {"make", "gmake", "ninja", "cmake"}
-_MAKEFILE = re.compile("-[a-zA-Z]*[fCP]|--(file|makefile|directory)")
+_MAKEFILE = regex("-[a-zA-Z]*[fCP]|--(file|makefile|directory)")
 _EDITORS = {"vi", "vim", "nvim", "view", "emacs"}
-_EDITS = re.compile(r"[-+](\w*[cSsx]|[^-\s\d].*)|--(cmd|eval|script|load).*")
+_EDITS = regex(r"[-+](\w*[cSsx]|[^-\s\d].*)|--(cmd|eval|script|load).*")
 """Options with which an editor runs commands."""
-_SHOWS = re.compile(r"(print|console\.log)\([\w\s+*/%.,'\"-]*\)")
+_SHOWS = regex(r"(print|console\.log)\([\w\s+*/%.,'\"-]*\)")
 """Code that only prints."""
 _CHECKS = {"--check", "-c", "--diff", "-l", "--list-different", "--dry-run", "-n", "--check-only"}
 _UNPACKERS = {"tar", "bsdtar", "unzip", "cpio", "7z", "7za", "pax", "unrar", "patch", "ed", "ex", "ar"}
-_CODE = re.compile(r"-\w*[cepEr]|--(eval|print|execute|expression|command)(=.*)?")
+_CODE = regex(r"-\w*[cepEr]|--(eval|print|execute|expression|command)(=.*)?")
 _BRINGS = {
-    **{name: re.compile(r"-\w*[CFW]") for name in ("compgen", "complete")},
-    **{"hash": re.compile(r"-\w*p"), "enable": re.compile(r"-\w*f"), "bind": re.compile(r"-\w*x")},
+    **{name: regex(r"-\w*[CFW]") for name in ("compgen", "complete")},
+    **{"hash": regex(r"-\w*p"), "enable": regex(r"-\w*f"), "bind": regex(r"-\w*x")},
 }
 """Options with which these builtins run code, or make a name mean another program."""
 _CLAIMS = {"heimdall-claim", "heimdall-haid"}
 _DECLARE = {"export", "declare", "typeset", "readonly", "local"}
 _STEERS = {"CDPATH", "HISTFILE", "BASH_ENV", "LD_PRELOAD", "PATH"}
 """Variables that name no program and yet decide what is written, besides those that do."""
-_STEERS_NOTHING = re.compile(r"(cat|less|more|true|false|:|vim?|nano|never|\d*)")
+_STEERS_NOTHING = regex(r"(cat|less|more|true|false|:|vim?|nano|never|\d*)")
 _GIT_READS = set(
     "status log diff show blame branch tag remote fetch ls-files ls-tree ls-remote rev-parse rev-list describe grep "
     "cat-file shortlog reflog config help version count-objects fsck for-each-ref merge-base name-rev var "
@@ -171,7 +161,7 @@ _GIT_VALUED = {"-b", "-B", "-c", "-C", "--source", "-s", "--pathspec-from-file",
 
 def of_command(command: str) -> CommandWrites:
     script = shell.read(command)
-    seen = _Seen()
+    seen = CommandWrites()
     for target in script.writes:
         seen.targets.append(WriteTarget(target))
     if not script.understood:
@@ -183,22 +173,16 @@ def of_command(command: str) -> CommandWrites:
     if any(re.match(r"~[+\-\d]", one.path) or "{}" in one.path for one in (*seen.targets, *seen.named)):
         seen.doubt("which directory or file a word stands for")
     # Where a `cd` may have led, each path may lie below any of those directories; the redirections are joined already.
-    below = [
-        WriteTarget(path, one.glob, one.inside, one.some) for one in seen.named for path in _joined(script, one.path)
-    ]
-    mentions = [path for word in seen.mentions for path in _joined(script, word)]
-    return CommandWrites(
-        tuple(dict.fromkeys((*seen.targets, *below))),
-        seen.unseen,
-        seen.lasting or (seen.unseen and goes_on(command, script)),
-        tuple(dict.fromkeys(mentions)),
-        tuple(seen.git),
-    )
+    for one in seen.named:
+        seen.targets += [WriteTarget(path, one.glob, one.inside, one.some) for path in _joined(script, one.path)]
+    seen.mentions = [path for word in dict.fromkeys(seen.mentions) for path in _joined(script, word)]
+    seen.lasting = seen.lasting or (seen.unseen and goes_on(command, script))
+    return seen
 
 
 _DETACHES = set("at batch crontab systemd-run tmux screen daemonize start-stop-daemon".split())
 """What they start has another parent: it cannot be told from what a person starts."""
-_DETACHES_NOTHING = re.compile(
+_DETACHES_NOTHING = regex(
     r"(-[LS] \S+ )*(ls|list-sessions|kill-session|kill-server|capture-pane|has-session)( [^;(]*)?|-V|-ls|-list"
 )
 """What may follow `tmux` or `screen`: after `;` tmux has another command, and its formats run what is in `#()`."""
@@ -215,14 +199,20 @@ def _joined(script: shell.ShellScript, path: str) -> list[str]:
     return shell.joined(script.bases, [path])
 
 
-class _Seen:
+class CommandWrites:
     def __init__(self) -> None:
         self.targets: list[WriteTarget] = []
         self.named: list[WriteTarget] = []
-        self.mentions: list[str] = []
-        self.git: list[tuple[str, ...]] = []
+        """Of these, what lies in a directory that the command changes to."""
         self.unseen = ""
+        """Why not everything that it writes can be seen; empty when it can. A look at the files afterwards shows it."""
         self.lasting = ""
+        """Why such a look would not show what it does: it moves a branch, it goes on after the call."""
+        self.mentions: list[str] = []
+        """Words that may be files, given to programs that may write them."""
+        self.git: list[tuple[str, ...]] = []
+        """Commands of git for which one has to look at the repository: add, commit, push, a checkout of a file or a
+        branch, and what may be an alias; each with the directory of its `-C` and its words."""
 
     def doubt(self, why: str, *, lasts: bool = False) -> None:
         self.unseen = self.unseen or why
@@ -309,7 +299,7 @@ class _Seen:
         self._writes(part, [*moved, *(posixpath.join(to, one) for one in whole)])
         self._writes(part, [posixpath.join(to, posixpath.basename(one)) for one in sources])
         self._writes(part, [to], inside=True)
-        if part.name == "ln" or part.name == "cp" and any(map(re.compile("-[a-zA-Z]*[ls]|--[ls]").match, words)):
+        if part.name == "ln" or part.name == "cp" and any(re.match("-[a-zA-Z]*[ls]|--[ls]", word) for word in words):
             self.mentions += sources  # what is written to the link is written there
 
     def _options(self, part: shell.Part) -> None:

@@ -4,7 +4,7 @@ import signal
 import sys
 
 from treadle.cli.heimdall.table import Arguments, UsageError, err, out, small
-from treadle.coordination.guard import PROGRAMS, HookAnswer, OutsideCall, answer, judge
+from treadle.coordination.calls import PROGRAMS, HookAnswer, OutsideCall, answer, to_judge
 from treadle.coordination.planning import Planning
 from treadle.errors import LocalError, TreadleError
 from treadle.wire.common.jsontext import dumps, loads
@@ -44,7 +44,7 @@ def run_hook(
         call.staged, call.project = staged, top or call.cwd
         if failed:
             raise LocalError(failed)
-        found = judge(call)
+        found = _judged(call)
     except Exception as error:  # whatever it is: a program lets the call go on when its hook fails
         found = _unchecked(call, error)
     finally:
@@ -64,6 +64,15 @@ def _call(program: str, given: bytes) -> OutsideCall:
     if not isinstance(found, dict):
         raise LocalError("the input is not the JSON of a tool call")
     return OutsideCall(program, found)
+
+
+def _judged(call: OutsideCall) -> HookAnswer:
+    here, tops = to_judge(call)
+    if not here and not tops:
+        return HookAnswer()
+    from treadle.coordination.guard import judge  # costs more than what most calls need
+
+    return judge(call, here, tops)
 
 
 def _unchecked(call: OutsideCall | None, error: Exception) -> HookAnswer:
