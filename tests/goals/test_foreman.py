@@ -25,7 +25,7 @@ from treadle.fleet import client
 from treadle.fleet.engine import tasks
 from treadle.fleet.engine.bus import Bus
 from treadle.fleet.orders import encode
-from treadle.goals import commands, foreman, store
+from treadle.goals import briefing, commands, foreman, store
 from treadle.goals.deciding import (
     BoardTrain,
     CancelOpen,
@@ -459,6 +459,28 @@ async def test_a_review_or_judgement_that_failed_is_written_down_as_none(away: B
     (judged,) = await done(drive, TakeJudgement(), orders={"j1": failed})
     why = "the judge gave no verdict: it crashed"
     assert judged == GoalJudged(at=9.0, by="j1", met=None, why=why, used=used)
+
+
+@pytest.mark.parametrize(("checks", "agrees"), [("+ 1\n", True), ("", False), ("+" * (briefing.DIFF_MAX + 1), False)])
+async def test_a_reviewer_agrees_only_to_changed_checks_that_it_was_shown(
+    away: Bus, repository: Path, checks: str, agrees: bool
+) -> None:
+    events: list[AnyGoalEvent] = [
+        StepPlaced(at=1.0, step="one", order="o1"),
+        StepEnded(at=1.0, step="one", ok=True),
+        ReviewPlaced(at=1.0, step="one", order="r1"),
+    ]
+    drive = await begun(away, repository, *events)
+    record, _ = await store.load(away, drive.name)
+    plan = await store.get_plan(away, drive.name, record.plan)
+    files, seen = ["tests/x.py"] if checks else [], GoalSeen(now=9.0)
+    asked = briefing.review(record, plan, "one", "c1", "c0", briefing.CHECKED_BY, seen, files, checks)
+    result = {"answer": {"verdict": "approve", "judge": ["tests/x.py"]}}
+    await away.put("spec.r1", encode(asked))
+    for name in ("o1", "r1"):
+        await away.put(f"order.{name}", encode(Order(id=name, state="done", changed=1.0, result=result)))
+    (given,) = await done(drive, TakeReview(step="one"), orders={"r1": OrderSeen(ended=True, ok=True)})
+    assert isinstance(given, ReviewGiven) and given.judge == (("tests/x.py",) if agrees else ())
 
 
 async def test_what_is_open_is_called_off_and_what_has_ended_meanwhile_is_left(

@@ -189,6 +189,11 @@ def review(
     )
 
 
+def shows_judge(review: Spec) -> bool:
+    """Whether its reviewer was shown all that the work changes of its check, and so can agree to it."""
+    return review.task.endswith(CHECKED_BY.rpartition("}")[2])
+
+
 def _looking(record: GoalRecord, plan: GoalPlan, role: str) -> dict[str, Any]:
     return {**_common(record), **looking(*role_of(plan, role), plan.fallback), "root": record.root}
 

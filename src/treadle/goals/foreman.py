@@ -336,10 +336,11 @@ class GoalDrive(Drive):
                 raise RemoteProtocolError(order.why)
             found = await answer_of(self.bus, step.review, ReviewVerdict)
             comments = [results.Comment(text=each.text, path=each.path, line=each.line) for each in found.comments]
-            patch = (await results.diff(self.bus, step.order)).decode("utf-8", "replace")
+            patch = (await results.diff(self.bus, step.order)).decode("utf-8", "replace") if comments else ""
             text = results.written(comments, patch) or "the reviewer adds tests"
             verdict = "approve" if found.verdict == "approve" else "object"
-            given = replace(given, verdict=verdict, comments=text, tests=found.tests, judge=found.judge)
+            judge = found.judge if briefing.shows_judge(await client.get_spec(self.bus, step.review)) else ()
+            given = replace(given, verdict=verdict, comments=text, tests=found.tests, judge=judge)
         except RemoteProtocolError as error:
             given = replace(given, comments=str(error))
         await store.write(self.bus, record, revision, [given])
