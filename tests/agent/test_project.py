@@ -81,7 +81,7 @@ def test_skills_are_found_near_and_far_and_the_nearest_wins(repo: Path) -> None:
     found = project.skills(str(repo / "deep"))
     assert [(skill.name, skill.description) for skill in found] == [
         ("pdf", "near"),
-        ("bare", ""),
+        ("bare", "no front matter"),
         ("mine", "two lines"),
     ]
     assert project.offer(found).splitlines()[1] == "- pdf: near"
@@ -107,8 +107,9 @@ def test_only_what_is_wanted_is_used(repo: Path) -> None:
     def found(**asked: Any) -> tuple[list[str], list[str], list[str]]:
         wanted = Instructions(**asked)
         texts = [text for _, text in project.knowledge_parts(str(repo), wanted)]
-        skills = [skill.name for skill in project.skills(str(repo), wanted)]
-        return texts, sorted(project.commands(str(repo), wanted)), skills
+        skills = project.skills(str(repo), wanted)
+        commands = sorted(skill.name for skill in skills if skill.command)
+        return texts, commands, [skill.name for skill in skills if not skill.command]
 
     assert found() == (["mine", "of the project"], ["fix", "mine"], ["a", "b"])
     assert found(sources=("user",)) == (["mine"], ["mine"], [])
@@ -123,8 +124,8 @@ def test_subagents_are_read_and_one_that_asks_for_what_there_is_not_is_named(rep
     )
     write(repo / ".claude" / "agents" / "a.md", header + "Look around.\n")
     write(repo / ".treadle" / "agents" / "plain.md", "Do it.")
-    write(repo / ".claude" / "agents" / "plain.md", "Not nearest.")
-    bad = write(repo / ".claude" / "agents" / "z.md", "---\npermissionMode: plan\nmaxTurns: many\n---\nx")
+    write(repo / ".claude" / "agents" / "plain.md", "---\nname: plain\n---\nNot nearest.")
+    bad = write(repo / ".claude" / "agents" / "z.md", "---\nname: z\npermissionMode: plan\nmaxTurns: many\n---\nx")
     broken: list[str] = []
     plain, scout = project.agents(str(repo), broken=broken)
     assert (plain.name, plain.prompt) == ("plain", "Do it.")
@@ -160,3 +161,45 @@ def test_a_skill_is_reserved_for_people_also_with_a_comment(written: str, repo: 
     write(repo / ".claude" / "skills" / "a" / "SKILL.md", f"---\n{header}\n---\nx")
     [skill] = project.skills(str(repo))
     assert (skill.by_model, skill.description, skill.reading.forbids) == (False, 'of "#1"', ("disallowed-tools",))
+
+
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [
+        ('description: "a \\"b\\" \\u0063"', 'a "b" c'),
+        ("description: 'it''s'", "it's"),
+        ("description: |\n  a\n    b", "a\n  b"),
+        ("description: a\n  b\n  c", "a b c"),
+        ("description:\ta # b", "a"),
+        ('"description" : a', "a"),
+        ("x: &y a\ndescription: *y", "a"),
+        ('description: Use it so: <example>user: "Do it"</example>', 'Use it so: <example>user: "Do it"</example>'),
+        ("description: @a {b}", "@a {b}"),
+        ("description: [a, b]", "body"),
+        ("Description: a", "body"),
+        ("description: ~", "body"),
+        ("description: a:", "body"),
+        ("description: " + "[" * 5000, "[" * 1024 + "\n[cut here: it is too long]"),
+    ],
+)
+def test_a_header_is_read_as_yaml_or_as_people_write_it(written: str, read: str, repo: Path) -> None:
+    write(repo / ".claude" / "skills" / "a" / "SKILL.md", f"---\n{written}\n---\n# body\n")
+    [skill] = project.skills(str(repo))
+    assert skill.description == read
+    assert skill.reading.unknown == (
+        ("front matter that is no YAML",)
+        if written == "description: a:"
+        else ("Description",)
+        if written[0] == "D"
+        else ("x",)
+        if written[0] == "x"
+        else ()
+    )
+
+
+def test_commands_are_for_the_model_too_unless_they_are_reserved_for_people(repo: Path) -> None:
+    write(repo / ".claude" / "commands" / "look.md", "Look at $ARGUMENTS.")
+    write(repo / ".claude" / "commands" / "deploy.md", "---\ndisable-model-invocation: true\n---\nDeploy.")
+    deploy, look = project.skills(str(repo))
+    assert (deploy.by_model, look.by_model, look.description) == (False, True, "Look at $ARGUMENTS.")
+    assert project.load_skill(look, "this") == "Look at this."

@@ -257,6 +257,15 @@ def test_rules_about_files_bind_the_shell() -> None:
     assert verdict(bash("grep --file=secrets/key x"), deny=deny) == "deny"
 
 
+@pytest.mark.parametrize("rule", ["Read(src/*)", "Read(s*)", "Read(./{src,lib})", "Read(src/dee?)", "Read(**/[d]eep)"])
+def test_a_directory_that_a_rule_forbids_goes_with_all_that_is_in_it(rule: str) -> None:
+    beneath = Access(tool="read_file", kind="read", paths=("src/deep/b.txt",))
+    assert verdict(beneath, deny=(rule,)) == "deny"
+    assert verdict(beneath, allow=(rule,)) == ("allow" if "{" in rule else "none")
+    assert verdict(bash("cat src/deep/b.txt"), deny=(rule,)) == "deny"
+    assert verdict(Access(tool="read_file", kind="read", paths=("other/b.txt",)), deny=(rule,)) == "none"
+
+
 def test_a_symlink_does_not_get_round_a_rule(tmp_path: Path) -> None:
     (tmp_path / "secrets").mkdir()
     (tmp_path / "innocent").symlink_to("secrets")

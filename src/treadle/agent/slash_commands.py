@@ -874,20 +874,12 @@ def _usage(command: SlashCommand) -> str:
 async def _start_turn(session: CommandedSession, name: str, args: str) -> CommandResult | None:
     """A command that the project or the person has written, or a skill: text for the model."""
     cwd, instructions = session.spec.cwd, session.spec.instructions
-    found = project.commands(cwd, instructions).get(name)
-    if found is not None:
-        await session.expanding(name, args, "projectSettings")
-        session.say_unused(name, found.reading)
-        text = project.expand(found.template, args, found.first)
-    else:
-        skill = next(
-            (skill for skill in project.skills(cwd, instructions) if skill.name == name and skill.by_person), None
-        )
-        if skill is None:
-            return None
-        await session.expanding(name, args, "skill")
-        session.say_unused(name, skill.reading)
-        text = project.expand(project.load_skill(skill), args, skill.first)
+    found = next((one for one in project.skills(cwd, instructions) if one.name == name and one.by_person), None)
+    if found is None:
+        return None
+    await session.expanding(name, args, "projectSettings" if found.command else "skill")
+    session.say_unused(name, found.reading)
+    text = await asyncio.to_thread(project.load_skill, found, args)
     return CommandResult(message="", turn=await session.prompt(Prompt(text=text)))
 
 
@@ -897,23 +889,18 @@ async def _start_turn(session: CommandedSession, name: str, args: str) -> Comman
 def every(cwd: str, instructions: Instructions) -> list[CommandInfo]:
     """Ours, then those of the project and the person, then the skills; of two with the same name, the first."""
     ours = [CommandInfo(name=c.name, description=c.help, arguments=" | ".join(c.usage)) for c in COMMANDS.values()]
-    written = project.commands(cwd, instructions).values()
-    own = [CommandInfo(name=c.name, description=c.description, arguments=c.hint) for c in written]
-    skills = [
-        CommandInfo(name=s.name, description=s.description, skill=True)
-        for s in project.skills(cwd, instructions)
-        if s.by_person
-    ]
-    found: dict[str, CommandInfo] = {}
-    for command in (*ours, *own, *skills):
-        found.setdefault(command.name, command)
+    found = {command.name: command for command in ours}
+    for one in project.skills(cwd, instructions):
+        if one.by_person:
+            about = CommandInfo(name=one.name, description=one.description, arguments=one.hint, skill=not one.command)
+            found.setdefault(one.name, about)
     return list(found.values())
 
 
 async def _help(session: CommandedSession, args: str) -> CommandResult:
     name = args.strip().removeprefix("/")
     cwd, instructions = session.spec.cwd, session.spec.instructions
-    own, skills = project.commands(cwd, instructions), project.skills(cwd, instructions)
+    own = {one.name: one for one in project.skills(cwd, instructions) if one.by_person}
     if name in COMMANDS:
         return reply(f"{COMMANDS[name].help}\n{_usage(COMMANDS[name])}")
     if name in own:
@@ -923,11 +910,9 @@ async def _help(session: CommandedSession, args: str) -> CommandResult:
     if name:
         return reply(f"there is no command /{name}; /help lists them", ok=False)
     parts = [columns([(f"/{name}", command.help) for name, command in COMMANDS.items()])]
-    if own:
-        rows = [(f"/{name}", command.description) for name, command in own.items()]
-        parts.append("Commands of this project and your own:\n" + columns(rows))
-    if skills:
-        parts.append("Skills:\n" + columns([(f"/{skill.name}", skill.description) for skill in skills]))
+    for title, command in (("Commands of this project and your own", True), ("Skills", False)):
+        if rows := [(f"/{name}", one.description) for name, one in own.items() if one.command is command]:
+            parts.append(f"{title}:\n{columns(rows)}")
     parts.append("/help NAME says more about one.")
     return reply("\n\n".join(parts))
 

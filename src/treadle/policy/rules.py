@@ -280,10 +280,13 @@ class RuleSet:
     def candidates(self, pattern: str, wide: bool) -> list[str]:
         """The absolute patterns that a rule's pattern stands for."""
         candidates = [self.absolute(pattern)]
-        if wide and pattern.endswith("/**"):
-            candidates.append(self.absolute(pattern.removesuffix("/**")))
         if "/" not in pattern.rstrip("/"):
             candidates.append(f"/**/{pattern}")
+        if wide and pattern.endswith("/**"):
+            candidates.append(self.absolute(pattern.removesuffix("/**")))
+        elif wide and not set("*?[{").isdisjoint(pattern.rpartition("/")[2]):
+            # As in .gitignore, a directory that matches goes with all that is in it.
+            candidates += [f"{one}/**" for one in candidates]
         return candidates
 
     def places(self, path: str) -> tuple[str, ...]:

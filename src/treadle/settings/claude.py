@@ -93,13 +93,13 @@ _NAMES: dict[str, dict[str, str]] = {
     "skill": {
         "used": "name description when_to_use disable-model-invocation user-invocable argument-hint",
         "unused": "allowed-tools model agent context effort arguments paths shell mode",
-        "forbids": "disallowed-tools disallowedtools hooks",
+        "forbids": "disallowed-tools disallowedTools hooks",
         "looks": "license version author metadata compatibility tags category keywords",
     },
     "agent": {
-        "used": "name description tools disallowedtools model maxturns skills",
-        "unused": "effort initialprompt",
-        "forbids": "permissionmode mcpservers memory background hooks isolation",
+        "used": "name description tools disallowedTools model maxTurns skills",
+        "unused": "effort initialPrompt",
+        "forbids": "permissionMode mcpServers memory background hooks isolation",
         "looks": "color version author tags category license metadata",
     },
     "plugin": {
@@ -314,15 +314,10 @@ def project_files(cwd: str, sources: tuple[str, ...] | None, broken: list[str]) 
 
 
 def _file(path: str, project: str | None) -> ClaudeFile | None:
-    data = read_if_there(path)
-    if data is None:
+    hint = "correct it; or leave it out, with what it forbids: --setting-sources project,local"
+    if not os.path.exists(path):
         return None
-    try:
-        table = msgspec.json.decode(data) if data.strip() else {}
-    except msgspec.DecodeError as error:
-        hint = "correct it; or leave it out, with what it forbids: --setting-sources project,local"
-        raise ConfigError(f"{path} is not valid JSON: {error}", hint=None if project else hint) from None
-    settings = parse(table, path, project or os.path.dirname(path))
+    settings = parse(_json(path, None if project else hint) or {}, path, project or os.path.dirname(path))
     if project is not None and (of_itself := [f"env.{name}" for name in settings.env if _FOR_ITSELF.match(name)]):
         settings = msgspec.structs.replace(settings, reading=settings.reading + Reading(unused=tuple(of_itself)))
     return ClaudeFile(path=path, project=project, settings=settings)
@@ -429,12 +424,12 @@ def _parts(directory: str) -> list[str]:
     return [name for name in parts if os.path.exists(os.path.join(directory, name))]
 
 
-def _json(path: str) -> Any:
-    data = read_if_there(path)
+def _json(path: str, hint: str | None = None) -> Any:
+    data = (read_if_there(path) or b"").removeprefix(b"\xef\xbb\xbf").strip()
     try:
-        return msgspec.json.decode(data) if data is not None and data.strip() else None
+        return msgspec.json.decode(data) if data else None
     except msgspec.DecodeError as error:
-        raise ConfigError(f"{path} is not valid JSON: {error}") from None
+        raise ConfigError(f"{path} is not valid JSON: {error}", hint=hint) from None
 
 
 def all_run(settings: ClaudeSettings) -> ClaudeSettings:

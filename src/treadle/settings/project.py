@@ -6,6 +6,7 @@ from the working directory up to the top of the repository, and in the user's ow
 symlink that leads out of its place is not followed.
 """
 
+import json
 import os
 import re
 import shlex
@@ -49,10 +50,13 @@ FOLDERS = (*OURS, ".claude")
 
 
 class Skill(msgspec.Struct, frozen=True, kw_only=True):
+    """A skill, or a command written as markdown: the model may load it, a person may type it."""
+
     name: str
     description: str
     path: str
-    """Where its SKILL.md is."""
+    """Where its text is."""
+    command: bool = False
     by_model: bool = True
     """Whether the model may load it: `disable-model-invocation` reserves it for people."""
     reading: Reading = Reading()
@@ -62,19 +66,8 @@ class Skill(msgspec.Struct, frozen=True, kw_only=True):
     """The directory of the plugin that it belongs to."""
     first: int = 1
     """The number of its first argument."""
-
-
-class ProjectCommand(msgspec.Struct, frozen=True, kw_only=True):
-    name: str
-    description: str
-    template: str
-    path: str
-
-    first: int = 1
-    """The number of its first argument."""
     hint: str = ""
     """What its arguments are, as `argument-hint` says."""
-    reading: Reading = Reading()
 
 
 def expand(template: str, arguments: str, first: int = 1) -> str:
@@ -101,15 +94,12 @@ def _first(folder: str) -> int:
     return int(os.path.basename(above) in OURS or above == os.path.dirname(config_file()))
 
 
-def _read(kind: str, header: dict[str, str], text: str = "") -> Reading:
+def _read(kind: str, header: dict[str, Any], text: str = "") -> Reading:
     """What of a file is used. Hooks in it forbid only where they are of an event that can."""
-    keys = [key for key, value in header.items() if value]
-    if "hooks" in keys and not any(event in header["hooks"] for event in FORBIDDING):
-        keys.remove("hooks")
-        return Reading(unused=("hooks",)) + _read(kind, {key: header[key] for key in keys}, text)
-    found = Reading.of(kind, keys)
-    runs = re.search(r"(?m)(?:^|\s)!`[^`\n]+`", text)
-    return found + Reading(unused=("!`command`",)) if runs else found
+    harmless = "hooks" in header and not any(event in str(header["hooks"]) for event in FORBIDDING)
+    found = Reading.of(kind, [key for key in header if key != "hooks" or not harmless])
+    more = ["hooks"] * harmless + ["!`command`"] * bool(re.search(r"(?m)(?:^|\s)!`[^`\n]+`|^```!", text))
+    return found + Reading(unused=tuple(more))
 
 
 def _places(cwd: str, instructions: Instructions) -> list[str]:
@@ -144,26 +134,40 @@ def knowledge_parts(cwd: str, instructions: Instructions = ALL) -> list[tuple[st
 
 
 def skills(cwd: str, instructions: Instructions = ALL) -> list[Skill]:
-    """All wanted skills, by name; the one nearest to the working directory wins."""
+    """All wanted commands and skills, by name; the one nearest to the working directory wins, of two there the skill.
+    `commands/git/pr.md` is `git:pr`."""
     found: dict[str, Skill] = {}
     for prefix, top, folder in _folders(cwd, "skills", instructions):
         for name in sorted(_listing(folder)):
-            path = os.path.join(folder, name, "SKILL.md")
-            text = read_text(path, top)
-            if text is not None and len(found) < MAX_ENTRIES:
-                header, body = front_matter(text)
-                skill = Skill(
-                    reading=_read("skill", header, body),
-                    name=prefix + name,
-                    description=_cut(f"{header.get('description', '')} {header.get('when_to_use', '')}".strip(), 1024),
-                    path=path,
-                    by_model=header.get("disable-model-invocation", "").lower() != "true",
-                    by_person=header.get("user-invocable", "").lower() != "false",
-                    root=prefix and top,
-                    first=_first(folder),
-                )
-                found.setdefault(skill.name, skill)
-    return [skill for skill in found.values() if instructions.skills is None or skill.name in instructions.skills]
+            if instructions.skills is None or prefix + name in instructions.skills:
+                _add_skill(found, prefix + name, os.path.join(folder, name, "SKILL.md"), prefix and top, top)
+    for prefix, top, folder in _folders(cwd, "commands", instructions) if instructions.commands else ():
+        for path in _markdown_below(folder):
+            name = prefix + os.path.relpath(path, folder).removesuffix(".md").replace(os.sep, ":")
+            _add_skill(found, name, path, prefix and top, top, command=True)
+    return list(found.values())
+
+
+def _add_skill(found: dict[str, Skill], name: str, path: str, root: str, top: str, command: bool = False) -> None:
+    text = read_text(path, top) if name not in found and len(found) < 2 * MAX_ENTRIES else None
+    if text is None:
+        return
+    header, body = front_matter(text)
+    lines = (line.strip().lstrip("# ") for line in body.splitlines())
+    about = f"{words(header, 'description') or next(filter(None, lines), '')} {words(header, 'when_to_use')}"
+    folder = os.path.dirname(path if command else os.path.dirname(path))
+    found[name] = Skill(
+        name=name,
+        command=command,
+        reading=_read("skill", header, body),
+        description=_cut(about.strip(), 1024),
+        path=path,
+        by_model=words(header, "disable-model-invocation").lower() != "true",
+        by_person=words(header, "user-invocable").lower() != "false",
+        root=root,
+        first=_first(folder),
+        hint=words(header, "argument-hint"),
+    )
 
 
 def offer(found: list[Skill]) -> str:
@@ -174,38 +178,12 @@ def offer(found: list[Skill]) -> str:
     return "Skills, to be loaded with the skill tool when a task fits one:\n" + "\n".join(lines)
 
 
-def load_skill(skill: Skill) -> str:
-    """What the model reads when it loads a skill."""
+def load_skill(skill: Skill, arguments: str = "") -> str:
+    """What the model reads when it loads a skill, or when a person types it."""
     folder = os.path.dirname(skill.path)
-    text = front_matter(read_text(skill.path, os.path.dirname(folder)) or "")[1].strip()
+    text = front_matter(read_text(skill.path, folder) or "")[1].strip()
     text = text.replace("${CLAUDE_SKILL_DIR}", folder).replace(_ROOT, skill.root or _ROOT)
-    return f"Files of this skill are in {folder}\n\n{text}"
-
-
-def commands(cwd: str, instructions: Instructions = ALL) -> dict[str, ProjectCommand]:
-    """Slash commands from markdown files; `commands/git/pr.md` is `/git:pr`. The nearest one wins."""
-    found: dict[str, ProjectCommand] = {}
-    if not instructions.commands:
-        return found
-    for prefix, top, folder in _folders(cwd, "commands", instructions):
-        for path in _markdown_below(folder):
-            text = read_text(path, top)
-            if text is None or len(found) >= MAX_ENTRIES:
-                continue
-            name = prefix + os.path.relpath(path, folder).removesuffix(".md").replace(os.sep, ":")
-            header, template = front_matter(text)
-            description = header.get("description") or template.strip().split("\n")[0]
-            command = ProjectCommand(
-                name=name,
-                description=_cut(description, 200),
-                template=template.strip().replace(_ROOT, prefix and top or _ROOT),
-                path=path,
-                first=_first(folder),
-                hint=header.get("argument-hint", ""),
-                reading=_read("skill", header, template),
-            )
-            found.setdefault(name, command)
-    return found
+    return expand(text if skill.command else f"Files of this skill are in {folder}\n\n{text}", arguments, skill.first)
 
 
 def agents(cwd: str, instructions: Instructions = ALL, broken: list[str] | None = None) -> list[Subagent]:
@@ -217,17 +195,15 @@ def agents(cwd: str, instructions: Instructions = ALL, broken: list[str] | None 
             if text is None or len(found) >= MAX_ENTRIES:
                 continue
             header, prompt = front_matter(text)
-            name = prefix + (header.get("name") or os.path.basename(path).removesuffix(".md"))
-            entry: dict[str, Any] = {
-                **{_AGENT_KEYS.get(key, key): value for key, value in header.items()},
-                "prompt": prompt.strip(),
-            }
-            entry |= {key: listed(entry[key]) for key in ("tools", "disallowedTools") if entry.get(key)}
-            if str(entry.get("maxTurns", "")).isdecimal():
-                entry["maxTurns"] = int(entry["maxTurns"])
+            own = words(header, "name") or ("" if _first(folder) == 0 else os.path.basename(path).removesuffix(".md"))
+            entry: dict[str, Any] = {**header, "description": words(header, "description"), "prompt": prompt.strip()}
+            if words(header, "maxTurns").isdecimal():
+                entry["maxTurns"] = int(header["maxTurns"])
             try:
+                if not own:
+                    raise ConfigError("its front matter has no name")
                 entry["prompt"] += "".join(f"\n\n{text}" for text in _preloaded(header, cwd, instructions))
-                found.setdefault(name, subagent(name, entry))
+                found.setdefault(prefix + own, subagent(prefix + own, entry))
                 if broken is not None and (notice := _read("agent", header).notice):
                     broken.append(f"{path}: {notice}")
             except ConfigError as error:
@@ -236,18 +212,13 @@ def agents(cwd: str, instructions: Instructions = ALL, broken: list[str] | None 
     return list(found.values())
 
 
-def _preloaded(header: dict[str, str], cwd: str, instructions: Instructions) -> Iterator[str]:
+def _preloaded(header: dict[str, Any], cwd: str, instructions: Instructions) -> Iterator[str]:
     """The skills that a subagent begins with."""
     known = {skill.name: skill for skill in skills(cwd, instructions)} if header.get("skills") else {}
-    for name in listed(header.get("skills", "")):
+    for name in listed(header.get("skills")):
         if name not in known:
             raise ConfigError(f"it asks for the skill {name!r}, which does not exist")
         yield load_skill(known[name])
-
-
-_AGENT_KEYS = {"disallowedtools": "disallowedTools", "maxturns": "maxTurns", "permissionmode": "permissionMode"} | {
-    "mcpservers": "mcpServers"
-}
 
 
 def output_style(name: str | None, cwd: str, instructions: Instructions = ALL) -> str | None:
@@ -259,40 +230,52 @@ def output_style(name: str | None, cwd: str, instructions: Instructions = ALL) -
             text = read_text(path, top)
             if text is None:
                 continue
-            header, words = front_matter(text)
-            if name.lower() in (header.get("name", "").lower(), os.path.basename(path).removesuffix(".md").lower()):
-                return words.strip()
+            header, body = front_matter(text)
+            if name.lower() in (words(header, "name").lower(), os.path.basename(path).removesuffix(".md").lower()):
+                return body.strip()
     return None
 
 
-def front_matter(text: str) -> tuple[dict[str, str], str]:
-    """The simple `key: value` lines between two `---` at the top, and the rest. Indented lines and items of a list
-    continue a value."""
+def front_matter(text: str) -> tuple[dict[str, Any], str]:
+    """The YAML between two `---` at the top, its values as they are written, less what is empty; and the rest."""
     found = re.match(r"\ufeff?---[ \t]*\r?\n(.*?)(?:^|\n)---[ \t]*(?:\r?\n|\Z)", text, re.S | re.M)
     if found is None:
         return {}, text
-    values: dict[str, str] = {}
-    key = ""
-    for line in found[1].splitlines():
-        entry = re.match(r"([A-Za-z][\w-]*):[ \t]*(.*)", line)
-        if entry:
-            key = entry[1].lower()
-            value = _uncommented(entry[2])
-            values[key] = "" if re.fullmatch(r"[>|][+-]?", value) else _unquoted(value)
-        elif key and re.match(r"[ \t]|- ", line):
-            line = line.strip()
-            values[key] = f"{values[key]} {_uncommented(line) if line[:1] in '-#' else line}".strip()
-    return values, text[found.end() :]
+    import yaml  # for those who have such files
+
+    header = re.sub(r"\r\n?", "\n", found[1]).replace("\t", "  ")
+    for form in (header, _VALUE.sub(_quoted, header)):
+        try:
+            table = yaml.load(form, getattr(yaml, "CBaseLoader", yaml.BaseLoader))
+        except (yaml.YAMLError, ValueError, RecursionError):
+            continue
+        values = table if isinstance(table, dict) else {}
+        return {str(key): value for key, value in values.items() if value not in _NOTHING}, text[found.end() :]
+    return {"front matter that is no YAML": True}, text[found.end() :]
 
 
-def _uncommented(text: str) -> str:
-    """Without the comment of YAML that may follow a value: one that forbids must not lose its meaning by it."""
-    quoted = re.match(r"""(?:- +)?(?:"(?:[^"\\]|\\.)*"|'(?:[^']|'')*')(?=\s+#|\s*$)""", text)
-    return (quoted[0] if quoted else re.sub(r"(?:^|(?<=\s))#.*", "", text)).strip()
+_NOTHING: tuple[Any, ...] = ("", "~", "null", None, {})
+_VALUE = re.compile(r"(?m)^([A-Za-z_-]+):[ ]+(.+)$")
 
 
-def _unquoted(value: str) -> str:
-    return value[1:-1] if len(value) > 1 and value[0] == value[-1] and value[0] in "\"'" else value
+def _quoted(found: re.Match[str]) -> str:
+    """A value that people write without the quotes that YAML wants, as Claude Code reads it: `Use it so: like this`."""
+    value = found[2].strip()
+    if value[0] in "\"'" and value[-1] == value[0] or not re.search(r"[{}\[\]*&#!|>%@`]|: ", value):
+        return found[0]
+    return f"{found[1]}: {json.dumps(value, ensure_ascii=False)}"
+
+
+def words(header: dict[str, Any], key: str) -> str:
+    """A value that is one text; a list or a table is none."""
+    value = header.get(key)
+    return value if isinstance(value, str) else ""
+
+
+def listed(value: Any) -> list[str]:
+    """A list, or a text with commas."""
+    parts = value.split(",") if isinstance(value, str) else value if isinstance(value, list) else ()
+    return [part.strip() for part in parts if isinstance(part, str) and part.strip()]
 
 
 def knowledge_files(cwd: str, instructions: Instructions = ALL) -> Iterator[tuple[str, str]]:
@@ -340,15 +323,7 @@ def _rules(folder: str, top: str) -> Iterator[tuple[str, str, tuple[str, ...]]]:
     for path in _markdown_below(os.path.join(folder, "rules")) if folder else ():
         if (text := read_text(path, top)) is not None:
             header, body = front_matter(text)
-            yield path, body.strip(), tuple(listed(header.get("paths", "")))
-
-
-def listed(value: str) -> list[str]:
-    """A list in front matter: with commas, in brackets, or a dash before each, all in one line by now."""
-    parts = (
-        re.split(r"(?:^|\s)-\s+", value) if re.match(r"-\s", value.strip()) else value.strip().strip("[]").split(",")
-    )
-    return [part for part in (_unquoted(part.strip()) for part in parts) if part]
+            yield path, body.strip(), tuple(listed(header.get("paths")))
 
 
 class DeeperKnowledge:

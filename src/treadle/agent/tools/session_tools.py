@@ -151,6 +151,7 @@ def render(items: tuple[Item, ...]) -> str:
 
 class SkillArgs(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     name: Annotated[str, Meta(description="The skill's name, as the system prompt has it.")]
+    args: Annotated[str, Meta(description="What it is given, where it takes something.")] = ""
 
 
 class SkillTool:
@@ -178,7 +179,7 @@ class SkillTool:
             raise ToolError(refusal, hint="do the work without it, and say so")
         if reading.notice:
             context.emit(Warned(message=f"the skill {args.name!r}: {reading.notice}", code="settings"))
-        return load_skill(found[args.name])
+        return load_skill(found[args.name], args.args)
 
 
 SKILL: Tool[SkillArgs] = SkillTool()
