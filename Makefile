@@ -95,9 +95,11 @@ test-agents: setup
 
 # Claude's real SDKs, published scripts and clients of workers against us: how many checks of each list pass. Then the same
 # programs on the real Claude Code and on us: same, different or said; the page docs/reference/claude-compared.md is written.
+# At last 800 directories of settings, memory, hooks, plugins, commands, skills and agents, in the shapes that people's have.
 test-compatibility: setup
 	$(BIN)/python -m tests.compatibility -n $(JOBS) --dist loadfile
 	$(BIN)/python -m tests.differential.compare
+	$(BIN)/python -m tests.differential.people
 
 # The suites of Orboros and heddle on our worker, where cargo is: ORBOROS=DIRECTORY, HEDDLE_SOURCE=DIRECTORY.
 .PHONY: test-worker-clients

@@ -31,6 +31,13 @@ async def test_children_see_what_is_listed_and_added_by_name_and_never_a_key(con
     assert configuration.env["OPENAI_API_KEY"] == "k"
 
 
+async def test_what_a_caller_sets_for_tools_goes_before_what_files_set(config: Path, tmp_path: Path) -> None:
+    config.write_text('variables = { COLOUR = "red", SIZE = "1" }\n')
+    for inherits in (True, False):
+        configuration = await load(tmp_path, {"SIZE": "0"}, env={"COLOUR": "blue"}, inherit_env=inherits)
+        assert configuration.child_env == {"COLOUR": "blue", "SIZE": "1"}
+
+
 async def test_a_key_command_gives_the_key_when_nothing_else_does(config: Path, tmp_path: Path) -> None:
     config.write_text('key_command = "echo the-key; test $PWD = /"\n')
     assert (await load(tmp_path)).models.api_key == "the-key"

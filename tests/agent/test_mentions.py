@@ -62,7 +62,9 @@ async def test_what_may_not_be_read_unasked_is_not_shown(workspace: Workspace) -
 
 async def test_directories_pictures_and_too_many_files(workspace: Workspace) -> None:
     (workspace.root / "d").mkdir()
-    assert await with_files("in @d", workspace.context, allow) == "in @d"
+    (workspace.root / "d" / "heron").touch()
+    assert (await with_files("in @d", workspace.context, allow)).endswith("[the directory d, as it is now]\nheron")
+    assert "heron" not in await with_files("in @d", workspace.context, ask)
     (workspace.root / "p.png").write_bytes(b"\x89PNG\r\n\x1a\n\0\0")
     assert "cannot be shown images" in await with_files("see @p.png", workspace.context, allow)
     names = [f"f{number}" for number in range(MOST + 5)]

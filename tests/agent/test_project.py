@@ -1,4 +1,5 @@
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +49,30 @@ def test_knowledge_comes_from_the_user_then_from_the_top_down_to_here(repo: Path
     ]
     assert dict(project.knowledge_parts(str(repo / "deep")))[f"{repo}/deep/AGENTS.md"] == "deep"
     assert knowledge(str(repo.parent)).endswith("outside of the repository")
+
+
+@pytest.mark.parametrize(
+    ("text", "imported"),
+    [
+        ("**@a.md** and @b.md#part.", "a b"),
+        ("text\n\n    @a.md\n", ""),
+        ("- x\n    - @a.md", "a"),
+        ("<!-- @a.md\n -->\n@b.md <!-- @c.md -->", "b c"),
+        ("```\n@a.md\n```\n@x.png", ""),
+    ],
+)
+def test_a_memory_file_includes_what_claude_code_would(text: str, imported: str, repo: Path) -> None:
+    for name in ("a.md", "b.md", "c.md", "x.png"):
+        write(repo / name, f"word-{name[0]}")
+    write(repo / "CLAUDE.md", text)
+    assert " ".join(re.findall(r"word-(\w)", knowledge(str(repo)))) == imported
+
+
+def test_files_are_included_four_levels_deep(repo: Path) -> None:
+    write(repo / "CLAUDE.md", "word-0 @d1.md <!-- kept -->\n<!-- word-9\n-->\n```\n<!-- word-8 -->\n```\n")
+    for number in range(1, 7):
+        write(repo / f"d{number}.md", f"word-{number} @d{number + 1}.md")
+    assert sorted(re.findall(r"word-(\d)", knowledge(str(repo)))) == ["0", "1", "2", "3", "4", "8"]
 
 
 def test_what_directories_further_down_say_comes_with_their_files_once(repo: Path) -> None:
@@ -141,7 +166,14 @@ def test_subagents_are_read_and_one_that_asks_for_what_there_is_not_is_named(rep
 
 
 @pytest.mark.parametrize(
-    "written", ["Grep, Bash # no more", '["Grep", Bash]', "\n- Grep\n- Bash", "\n  # two\n  - 'Grep' # one\n  - Bash"]
+    "written",
+    [
+        "Grep, Bash # no more",
+        "Grep Bash",
+        '["Grep", Bash]',
+        "\n- Grep\n- Bash",
+        "\n  # two\n  - 'Grep' # one\n  - Bash",
+    ],
 )
 def test_the_tools_of_a_subagent_are_those_of_its_list_in_every_form_of_a_list(written: str, repo: Path) -> None:
     for key in ("tools", "disallowedTools"):

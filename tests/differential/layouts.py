@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from tests.differential.driving import DONE, calling
 from tests.differential.files import NO, NOTES, SERVER, agent, command, plugin, reads, settings, skill, writes, written
+from tests.differential.reasons import STOPS
 from tests.differential.scenarios import bash
 
 
@@ -24,7 +25,13 @@ class Case(NamedTuple):
     inside: str = "."
 
 
-MEANT: dict[tuple[str, str], str] = {}
+AWAITED = "a subagent is waited for, unless it is to run in the background, where Claude Code has it by itself"
+MEANT: dict[tuple[str, str], str] = {
+    ("flag:  --max-turns 1", "subtype"): "the subtypes of `-p` are seed 002's",
+    ("hook UserPromptSubmit*", "result"): "the same refusal in our words",
+    **{("hook PreToolUse: stop", fact): STOPS for fact in ("made", "contents", "failed", "result")},
+    **{(name, fact): AWAITED for name in ("*agent*", "hook Subagent*", "hook: matcher 'Task'", "hook: matcher 'Agent'") for fact in ("asked", "models", "failed")},
+}
 TOUCH = bash("touch made")
 SCOUT = calling("Task", prompt="look", description="d", subagent_type="scout") + DONE * 2
 USE = calling("Skill", skill="greet") + DONE
@@ -393,15 +400,15 @@ PLUGINS = [
     plugged("command below", {"commands/git/look.md": "word-look"}, prompt="/plug:git:look"),
     plugged("command with its root", {"commands/look.md": "word-look @${CLAUDE_PLUGIN_ROOT}/a.txt", "a.txt": "word-a"}, prompt="/plug:look"),
     plugged("command with a program", {"commands/look.md": written("allowed-tools: Bash(echo:*)", "!`echo word-$((1+1))`")}, prompt="/plug:look", said="!`command`"),
-    plugged("commands elsewhere", {"more/look.md": "word-look"}, prompt="/plug:look", commands="./more", said="commands"),
-    plugged("commands by file", {"more/look.md": "word-look"}, prompt="/plug:look", commands=["./more/look.md"], said="commands"),
+    plugged("commands elsewhere", {"more/look.md": "word-look"}, prompt="/plug:look", commands="./more", said="not used here: commands"),
+    plugged("commands by file", {"more/look.md": "word-look"}, prompt="/plug:look", commands=["./more/look.md"], said="not used here: commands"),
     plugged("skill", {"skills/greet/SKILL.md": written("description: word-a", "word-skill")}, PLUGSKILL),
     plugged("skill with a name", {"skills/greet/SKILL.md": written("name: other\ndescription: word-a", "word-skill")}, PLUGSKILL),
-    plugged("skills elsewhere", {"more/greet/SKILL.md": written("description: word-a", "word-skill")}, PLUGSKILL, skills="./more", said="skills"),
+    plugged("skills elsewhere", {"more/greet/SKILL.md": written("description: word-a", "word-skill")}, PLUGSKILL, skills="./more", said="not used here: skills"),
     plugged("skill at the top", {"SKILL.md": written("name: greet\ndescription: word-a", "word-skill")}, PLUGSKILL, said="SKILL.md"),
     plugged("agent", {"agents/scout.md": written("name: scout\ndescription: word-a", "word-agent")}, SCOUT.replace("scout", "plug:scout")),
     plugged("agent with tools", {"agents/scout.md": written("name: scout\ndescription: word-a\ntools: Read", "word-agent")}, MADE_BY.replace("scout", "plug:scout")),
-    plugged("agents elsewhere", {"more/scout.md": written("name: scout\ndescription: word-a", "word-agent")}, SCOUT.replace("scout", "plug:scout"), agents=["./more/scout.md"], said="agents"),
+    plugged("agents elsewhere", {"more/scout.md": written("name: scout\ndescription: word-a", "word-agent")}, SCOUT.replace("scout", "plug:scout"), agents=["./more/scout.md"], said="not used here: agents"),
     plugged("hooks", {"hooks/hooks.json": json.dumps(PLUGHOOK), "no.sh": NO}, TOUCH),
     plugged("hooks without their key", {"hooks/hooks.json": json.dumps(PLUGHOOK["hooks"]), "no.sh": NO}, TOUCH),
     plugged("hooks in the manifest", {"no.sh": NO}, TOUCH, hooks=PLUGHOOK),
@@ -412,7 +419,7 @@ PLUGINS = [
     plugged("variables of hooks", {"hooks/hooks.json": json.dumps(PLUGHOOK), "no.sh": VARIABLES}, TOUCH),
     plugged("server", {".mcp.json": json.dumps({"mcpServers": SERVER})}, said=".mcp.json"),
     plugged("server in the manifest", {}, mcpServers=SERVER, said="mcpServers"),
-    plugged("output style", {"output-styles/t.md": written("name: Terse\ndescription: d", "word-style")}, args=("--settings", '{"outputStyle": "plug:Terse"}'), said="output"),
+    plugged("output style", {"output-styles/t.md": written("name: Terse\ndescription: d", "word-style")}, args=("--settings", '{"outputStyle": "plug:Terse"}'), said="not used here: output"),
     plugged("unknown keys", {"commands/look.md": "word-look"}, prompt="/plug:look", frobnicate=1, said="frobnicate"),
     plugged("everything of a manifest", {"commands/look.md": "word-look"}, prompt="/plug:look", version="1.0.0", description="d", author={"name": "a"}, homepage="https://e.org", repository="r", license="MIT", keywords=["a"]),
     Case("plugin: no manifest", {"../plug/commands/look.md": "word-look"}, prompt="/plug:look", args=PLUG),
@@ -541,7 +548,7 @@ COMMANDED = [
         ("a skill of the project", "x", "/other", {".claude/skills/other/SKILL.md": written("description: d", "word-x")}, {}),
         ("a skill over another", "x", "/other", {"claude/skills/other/SKILL.md": written("description: word-u", "word-user"), ".claude/skills/other/SKILL.md": written("description: word-p", "word-project")}, {}),
         ("a skill for paths", "x", "go", {"claude/skills/other/SKILL.md": written("description: word-d\npaths: src/**", "word-x")}, {"said": "paths"}),
-        ("a skill's session", "x", "/other", {"claude/skills/other/SKILL.md": written("description: d", "word-${CLAUDE_SESSION_ID}x word-x")}, {}),
+        ("a skill's session", "x", "/other", {"claude/skills/other/SKILL.md": written("description: d", "${CLAUDE_SESSION_ID}x word-x")}, {"said": "${CLAUDE_SESSION_ID}"}),
     )
 ]
 TOOL = bash("echo word-$((1+1)); touch made")

@@ -24,6 +24,8 @@ from treadle.agent.providers.script import parse
 from treadle.testing.server import ModelServer
 
 RESULTS = CACHE.parent / "people.jsonl"
+STRICTER = "what forbids is read broadly, what allows narrowly; the call is refused with the rule or the reason"
+REFUSED = "the run does not begin, and its error says why"
 AT_ONCE = 2
 SEED = 55
 PATIENCE = 120
@@ -66,9 +68,7 @@ async def run(case: Case, program: str, home: Path) -> dict[str, Any]:
     text = json.dumps(found)
     for path, short in place.items():
         text = text.replace(path, short)
-    said = err.decode(errors="replace") + "".join(
-        str(line.get("message") or line) for line in lines if line.get("subtype") in ("warning", "notice")
-    )
+    said = "".join(line for line in err.decode(errors="replace").splitlines(True) if "like a secret" not in line)
     return {**json.loads(text), "exit": min(child.returncode or 0, 1), "_said": said}
 
 
@@ -129,7 +129,10 @@ def compared(case: Case, theirs: dict[str, Any], ours: dict[str, Any]) -> list[t
             one, other = len(one), len(other)  # which one is usual differs, and is documented
         if fact in ("subtype", "is_error", "result") and theirs["subtype"] is None and theirs["exit"] == ours["exit"]:
             other = one  # wrong use: a line on stderr there, here that and a result
-        meant = next((why for (at, what), why in MEANT.items() if fnmatchcase(case.name, at) and what == fact), "")
+        refused = ours["denied"] > theirs["denied"] and fact in ("made", "contents", "failed", "denied", "words")
+        reasons = (why for (at, what), why in MEANT.items() if fnmatchcase(case.name, at) and what == fact)
+        loud = ours["exit"] and not ours["asked"] and theirs["asked"]
+        meant = STRICTER if refused else REFUSED if loud else next(reasons, "")
         said = case.said if case.said and case.said in ours["_said"] else ""
         verdict = "same" if one == other else "said" if meant or said else "silent"
         found.append((fact, verdict, one, other, meant or said))

@@ -266,6 +266,25 @@ def test_a_directory_that_a_rule_forbids_goes_with_all_that_is_in_it(rule: str) 
     assert verdict(Access(tool="read_file", kind="read", paths=("other/b.txt",)), deny=(rule,)) == "none"
 
 
+@pytest.mark.parametrize(
+    ("rule", "access", "judged"),
+    [
+        ("Edit", file("write", "a"), "none"),
+        ("Write", file("write", "a", "edit_file"), "none"),
+        ("Write", file("write", "a"), "allow"),
+        ("Edit(*)", file("write", "a", "edit_file"), "allow"),
+        ("Edit(a)", file("write", "a"), "allow"),
+        ("Bash(touch *)", bash("bash -c 'touch a'"), "none"),
+        ("Bash(bash *)", bash("bash -c 'touch a'"), "none"),
+        ("Bash(timeout *)", bash("timeout 5 touch a"), "none"),
+        ("Bash(touch *)", bash("timeout 5 touch a"), "allow"),
+    ],
+)
+def test_to_allow_one_tool_or_what_a_shell_runs_is_not_to_allow_another(rule: str, access: Access, judged: str) -> None:
+    assert verdict(access, allow=(rule,)) == judged
+    assert verdict(access, deny=(rule,)) == "deny"
+
+
 def test_a_symlink_does_not_get_round_a_rule(tmp_path: Path) -> None:
     (tmp_path / "secrets").mkdir()
     (tmp_path / "innocent").symlink_to("secrets")

@@ -170,12 +170,11 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def child_env(self) -> dict[str, str]:
         """What tools, hooks and servers see: the caller's environment or an allow-list of it, and what was added."""
-        if self.spec.inherit_env:
-            found = {**inherited(self.env, self.settings.env)[0], **given(self.spec.env)}
-        else:
-            added = (name for name in self.spec.env if not is_secret_name(name))
-            found = reduced(self.env, (*self.settings.env, *added))
-        return {**found, **given(self.settings.variables)}
+        added, names = given(self.spec.env), self.settings.env
+        if not self.spec.inherit_env:
+            added = {name: value for name, value in added.items() if not is_secret_name(name)}
+        found = inherited(self.env, names)[0] if self.spec.inherit_env else reduced(self.env, (*names, *added))
+        return {**found, **given(self.settings.variables), **added}
 
     @property
     def withheld(self) -> list[str]:

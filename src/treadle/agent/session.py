@@ -148,6 +148,8 @@ def build(
 
 MOST = 20
 """How many files are shown with one prompt."""
+MOST_NAMES = 1000
+"""How many names of a directory."""
 
 
 async def with_all(prompt: Prompt, context: ToolContext, judge: Callable[[Access], Decision] | None) -> UserMessage:
@@ -169,6 +171,12 @@ async def with_files(text: str, context: ToolContext, judge: Callable[[Access], 
     parts: dict[str, str] = {}
     for names in mentioned(text):
         args = next((args for name in names if (args := _part_of_file(name, context)) is not None), None)
+        folder = next((name for name in names if args is None and os.path.isdir(context.resolve(name))), "")
+        if folder and folder not in parts and len(parts) < MOST:
+            access = Access(tool="read_file", kind="read", paths=(str(context.resolve(folder)),))
+            allowed = judge(access).verdict == "allow"
+            held = sorted(os.listdir(access.paths[0]))[:MOST_NAMES] if allowed else ["it may not be read here"]
+            parts[folder] = f"[the directory {folder}, as it is now]\n" + "\n".join(held)
         if args is None or len(parts) == MOST:
             continue
         last = f"-{args.end_line}" if args.end_line != args.offset else ""

@@ -67,6 +67,8 @@ _KINDS = {
     "network": ("network",),
 }
 _WRITING = ("write", "edit", "writefile", "editfile", "multiedit")
+_OTHERS = {("edit", "write_file"), ("write", "edit_file")}
+"""To allow one of them is not to allow the other, unless it is by paths; to forbid one forbids both."""
 MAX_FOUND = 10_000
 _SHELL_NAMES = {"bash", "shell", "sh", "execcommand", "localshell", "runshellcommand", "terminal"}
 
@@ -243,13 +245,16 @@ class RuleSet:
 
     def allowed(self, access: Access, script: shell.ShellScript | None) -> bool:
         rules = [rule for rule in self.allow if rule.concerns(access)]
-        if any(rule.pattern is None for rule in rules):
+        if any(rule.pattern is None and (rule.tool, access.tool) not in _OTHERS for rule in rules):
             return True
         texts = [rule.pattern for rule in rules if rule.pattern is not None]
         if script is not None:
+            from treadle.policy import shell
+
             if self.names_command(access):
                 return True
-            judged = [part for part in script.parts if not part.wrapper]
+            # What a shell is given is read to forbid; to allow it, a rule must name the shell, as in Claude Code.
+            judged = [part for part in script.parts if not part.wrapper or part.name in shell.SHELLS]
             rest = [part for part in judged if not _part_allowed(part, texts)] if script.understood else judged
             return len(rest) < len(judged) and all(self._looks(access.command or "", part) for part in rest)
         if access.paths:

@@ -103,8 +103,8 @@ _NAMES: dict[str, dict[str, str]] = {
         "looks": "color version author tags category license metadata",
     },
     "plugin": {
-        "used": "name hooks",
-        "unused": "commands agents skills outputStyles mcpServers lspServers monitors channels settings dependencies"
+        "used": "name hooks commands agents skills outputStyles",
+        "unused": "mcpServers lspServers monitors channels settings dependencies"
         " userConfig .mcp.json .lsp.json settings.json monitors bin",
         "looks": "$schema version description author homepage repository license keywords displayName category tags",
     },
@@ -351,6 +351,10 @@ def parse(table: Any, where: str, base: str) -> ClaudeSettings:
         verdict: tuple(_rule(str(rule), base) for rule in _list(permissions.get(verdict) or [], f"{where}: {verdict}"))
         for verdict in ("allow", "ask", "deny")
     }
+    by_path = re.compile(r"(?i)\s*(?:write|multiedit|notebookedit)\((?!\*+\))")
+    idle = tuple(filter(by_path.match, rules["allow"]))
+    rules["allow"] = tuple(rule for rule in rules["allow"] if rule not in idle)
+    reading += Reading(unused=tuple(f"{rule} (Edit(...) allows paths)" for rule in idle))
     for name, tool in _HIDING.items():
         paths = map(str, _list(files.get(name) or [], f"{where}: {name}"))
         rules["deny"] += tuple(f"{tool}({_hidden(path, base)})" for path in paths)
@@ -411,6 +415,9 @@ def plugin_settings(directory: str) -> ClaudeSettings:
         if source in sources[1:] and not os.path.exists(path):
             raise ConfigError(f"{path} is not there, and the plugin names it: its hooks might forbid something")
         table = _table((_json(path) if isinstance(source, str) else source) or {}, path)
+        if "hooks" not in table and isinstance(source, str):
+            reading += Reading(unused=(f"{source} without the key `hooks`",) if table else ())
+            continue
         found, wrong = _hooks(table.get("hooks", table) or {}, path)
         own = [msgspec.structs.replace(hook, root=directory) for hook in found]
         hooks += [hook for hook in own if hook not in hooks]

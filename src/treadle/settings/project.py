@@ -26,8 +26,12 @@ from treadle.wire.oneshot.arguments import subagent
 # Finds which files a text means by `@path`. Pure.
 
 _MENTION = r"""(?<![^\s(\[{"'])@(?:"([^"\n]+)"|([^\s"@]+))"""
-_CODE = r"(?s)```.*?(?:```|\Z)|~~~.*?(?:~~~|\Z)|`[^`\n]*`"
-_AFTER = ".,;:!?)]}'"
+_FENCED = r"```.*?(?:```|\Z)|~~~.*?(?:~~~|\Z)"
+_CODE = rf"(?s){_FENCED}|`[^`\n]*`"
+_INDENTED = r"(?:\A|(?<=\n\n))(?:(?: {4}|\t)[^\n]*(?:\n|\Z))+"
+_COMMENT = re.compile(rf"(?sm)({_FENCED})|^ {{0,3}}<!--.*?-->[ \t]*\n?")
+_BINARY = re.compile(r"(?i)\.(?:png|jpe?g|gif|webp|bmp|ico|pdf|zip|t?gz|tar|jar|exe|so|o|bin|mp[34]|wav|woff2?|ttf)$")
+_AFTER = ".,;:!?)]}'*_"
 
 
 def mentioned(text: str) -> Iterator[tuple[str, ...]]:
@@ -42,7 +46,7 @@ KNOWLEDGE_CAP = 128 * 1024
 MAX_ENTRIES = 200
 KNOWLEDGE = ("agents.md", "claude.md", "claude.local.md")
 THEIRS = ".claude/CLAUDE.md"
-IMPORT_DEPTH = 5
+IMPORT_DEPTH = 4
 """How many levels deep files may include others."""
 _ROOT = "${CLAUDE_PLUGIN_ROOT}"
 OURS = (".treadle", ".agents")
@@ -84,7 +88,7 @@ def expand(template: str, arguments: str, first: int = 1) -> str:
         number = int(found[1]) if found[1] else int(found[2]) - first
         return words[number] if 0 <= number < len(words) else ""
 
-    text, replaced = re.subn(r"\$(?:ARGUMENTS\[(\d{1,3})\]|ARGUMENTS\b|(\d)(?!\d))", value, template)
+    text, replaced = re.subn(r"\$(?:ARGUMENTS\[(\d{1,3})\]|ARGUMENTS|(\d)(?!\d))", value, template)
     return text if replaced or not arguments.strip() else f"{text.rstrip()}\n\n{arguments}"
 
 
@@ -99,6 +103,7 @@ def _read(kind: str, header: dict[str, Any], text: str = "") -> Reading:
     harmless = "hooks" in header and not any(event in str(header["hooks"]) for event in FORBIDDING)
     found = Reading.of(kind, [key for key in header if key != "hooks" or not harmless])
     more = ["hooks"] * harmless + ["!`command`"] * bool(re.search(r"(?m)(?:^|\s)!`[^`\n]+`|^```!", text))
+    more += ["${CLAUDE_SESSION_ID}"] * ("${CLAUDE_SESSION_ID}" in text)
     return found + Reading(unused=tuple(more))
 
 
@@ -143,7 +148,8 @@ def skills(cwd: str, instructions: Instructions = ALL) -> list[Skill]:
                 _add_skill(found, prefix + name, os.path.join(folder, name, "SKILL.md"), prefix and top, top)
     for prefix, top, folder in _folders(cwd, "commands", instructions) if instructions.commands else ():
         for path in _markdown_below(folder):
-            name = prefix + os.path.relpath(path, folder).removesuffix(".md").replace(os.sep, ":")
+            name = os.path.relpath(path, folder if path != folder else os.path.dirname(folder))
+            name = prefix + name.removesuffix(".md").replace(os.sep, ":")
             _add_skill(found, name, path, prefix and top, top, command=True)
     return list(found.values())
 
@@ -274,7 +280,7 @@ def words(header: dict[str, Any], key: str) -> str:
 
 def listed(value: Any) -> list[str]:
     """A list, or a text with commas."""
-    parts = value.split(",") if isinstance(value, str) else value if isinstance(value, list) else ()
+    parts = re.split(r",(?![^{}]*\})", value) if isinstance(value, str) else value if isinstance(value, list) else ()
     return [part.strip() for part in parts if isinstance(part, str) and part.strip()]
 
 
@@ -312,6 +318,7 @@ def _of_directory(
     for path in paths:
         text = read_text(path, top)
         if text is not None:
+            text = _COMMENT.sub(lambda found: found[1] or "", text)  # notes of people for people
             yield path, text
             # The person's own may include what they have anywhere; a project's nothing outside of it.
             yield from _imported(path, text, "/" if rules == top else top, {os.path.realpath(path)})
@@ -358,9 +365,9 @@ class DeeperKnowledge:
 
 def _imported(path: str, text: str, top: str, known: set[str], depth: int = 1) -> Iterator[tuple[str, str]]:
     """The files that a text includes with `@path`, relative to it, and those that they include."""
-    for names in mentioned(text):
-        for name in names:
-            there = os.path.join(os.path.dirname(path), os.path.expanduser(name))
+    for names in mentioned(re.sub(_INDENTED, "", re.sub(r"[*_]{1,3}@", " @", text))):
+        for name in names if not _BINARY.search(names[-1]) else ():
+            there = os.path.join(os.path.dirname(path), os.path.expanduser(name.partition("#")[0]))
             real = os.path.realpath(there)
             if real not in known and (found := read_text(there, top)) is not None:
                 known.add(real)
@@ -384,18 +391,22 @@ def _folders(cwd: str, kind: str, instructions: Instructions) -> Iterator[tuple[
         theirs = user_directory(os.environ)
         yield "", theirs, os.path.join(theirs, kind)
     for plugin in instructions.plugins:
-        yield f"{plugin_name(plugin)}:", plugin, os.path.join(plugin, kind)
+        manifest = _manifest(plugin)
+        name = manifest.get("name")
+        name = name if isinstance(name, str) and name else os.path.basename(plugin.rstrip("/"))
+        more = manifest.get("outputStyles" if kind == "output-styles" else kind) or []
+        for place in (kind, *(more if isinstance(more, list) else [more])):
+            if isinstance(place, str):
+                yield f"{name}:", plugin, os.path.normpath(os.path.join(plugin, place))
 
 
-def plugin_name(directory: str) -> str:
-    """As its manifest says, else as its directory is called."""
+def _manifest(directory: str) -> dict[str, Any]:
     data = read_if_there(os.path.join(directory, ".claude-plugin", "plugin.json"))
     try:
         table = msgspec.json.decode(data) if data is not None else {}
     except msgspec.DecodeError:
         table = {}
-    name = table.get("name") if isinstance(table, dict) else None
-    return name if isinstance(name, str) and name else os.path.basename(directory.rstrip("/"))
+    return table if isinstance(table, dict) else {}
 
 
 def _listing(directory: str) -> list[str]:
@@ -407,6 +418,8 @@ def _listing(directory: str) -> list[str]:
 
 def _markdown_below(folder: str) -> Iterator[str]:
     number = 0
+    if folder.endswith(".md") and os.path.isfile(folder):  # as a plugin's manifest may name it
+        yield folder
     for directory, folders, files in os.walk(folder):
         folders.sort()
         for name in sorted(files):

@@ -1,5 +1,6 @@
 """Our tools and their arguments by the names that Claude Code gives them, and back, for programs that drive it."""
 
+import re
 from typing import Any
 
 from treadle.errors import ConfigError
@@ -182,5 +183,5 @@ def subagent(name: str, entry: Any) -> Subagent:
 
 
 def _names(value: Any) -> tuple[str, ...]:
-    words = value.split(",") if isinstance(value, str) else value or ()
+    words = re.split(r"[,\s]+(?![^(]*\))", value) if isinstance(value, str) else value or ()
     return tuple(OURS.get(word.strip(), word.strip()) for word in words if isinstance(word, str) and word.strip())
