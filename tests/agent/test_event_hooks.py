@@ -27,6 +27,17 @@ async def test_they_are_asked_beside_those_of_a_host_for_the_tools_that_they_nam
     assert not (tmp_path / "edited").exists()
 
 
+@pytest.mark.parametrize("matcher", [" Bash ", "Edit | Bash", "Bash|", "*"])
+async def test_a_hook_that_two_files_name_runs_once_and_its_matcher_may_have_spaces(
+    matcher: str, tmp_path: Path
+) -> None:
+    groups = [{"matcher": matcher, "hooks": [{"command": "echo x >> ran"}]}] * 2
+    other = {"matcher": matcher, "hooks": [{"command": "echo other >> ran; exit 2"}]}
+    hooks = EventHooks(str(tmp_path), parse({"hooks": {"PreToolUse": [*groups, other]}}, "x", "/").hooks, env=ENV)
+    assert await verdict(hooks) is not None
+    assert sorted((tmp_path / "ran").read_text().split()) == ["other", "x"]
+
+
 async def test_a_hook_in_the_background_is_not_waited_for_and_ends_with_the_session(tmp_path: Path) -> None:
     hooks = judging(tmp_path, {"command": "echo $$ > pid; exec sleep 1000", "async": True})
     assert await verdict(hooks) is None

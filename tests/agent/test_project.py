@@ -59,10 +59,11 @@ def test_knowledge_comes_from_the_user_then_from_the_top_down_to_here(repo: Path
         ("- x\n    - @a.md", "a"),
         ("<!-- @a.md\n -->\n@b.md <!-- @c.md -->", "b c"),
         ("```\n@a.md\n```\n@x.png", ""),
+        ('(@a.md) "@b.md" @c\\ d.md', "c"),
     ],
 )
 def test_a_memory_file_includes_what_claude_code_would(text: str, imported: str, repo: Path) -> None:
-    for name in ("a.md", "b.md", "c.md", "x.png"):
+    for name in ("a.md", "b.md", "c.md", "c d.md", "x.png"):
         write(repo / name, f"word-{name[0]}")
     write(repo / "CLAUDE.md", text)
     assert " ".join(re.findall(r"word-(\w)", knowledge(str(repo)))) == imported

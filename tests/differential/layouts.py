@@ -26,7 +26,11 @@ class Case(NamedTuple):
 
 
 AWAITED = "a subagent is waited for, unless it is to run in the background, where Claude Code has it by itself"
+PARTS = "a command is judged by its parts, also those of `bash -c` and before `&` (docs/reference/permissions.md)"
+CASES_OF_NAMES = "the case of a tool's name does not matter in rules (docs/reference/permissions.md)"
 MEANT: dict[tuple[str, str], str] = {
+    **{(f"allow Bash(touch:[*]): {name}", fact): PARTS for name in ("bash -c*", "touch made &") for fact in ("made", "contents", "failed", "denied")},
+    **{(f"*{name}*", fact): CASES_OF_NAMES for name in ("allowedTools bash", "bash(touch", "tools: bash") for fact in ("made", "contents", "failed", "denied", "words")},
     ("flag:  --max-turns 1", "subtype"): "the subtypes of `-p` are seed 002's",
     ("hook UserPromptSubmit*", "result"): "the same refusal in our words",
     **{("hook PreToolUse: stop", fact): STOPS for fact in ("made", "contents", "failed", "result")},

@@ -274,13 +274,11 @@ def test_a_directory_that_a_rule_forbids_goes_with_all_that_is_in_it(rule: str) 
         ("Write", file("write", "a"), "allow"),
         ("Edit(*)", file("write", "a", "edit_file"), "allow"),
         ("Edit(a)", file("write", "a"), "allow"),
-        ("Bash(touch *)", bash("bash -c 'touch a'"), "none"),
-        ("Bash(bash *)", bash("bash -c 'touch a'"), "none"),
         ("Bash(timeout *)", bash("timeout 5 touch a"), "none"),
         ("Bash(touch *)", bash("timeout 5 touch a"), "allow"),
     ],
 )
-def test_to_allow_one_tool_or_what_a_shell_runs_is_not_to_allow_another(rule: str, access: Access, judged: str) -> None:
+def test_to_allow_one_tool_is_not_to_allow_another(rule: str, access: Access, judged: str) -> None:
     assert verdict(access, allow=(rule,)) == judged
     assert verdict(access, deny=(rule,)) == "deny"
 

@@ -325,6 +325,7 @@ Described = Callable[[], dict[str, Any]]
 
 def matches(matcher: str, subject: str) -> bool:
     """Whether a matcher names a tool, by Claude's name or ours, or another subject; empty and a star match all."""
+    matcher = re.sub(r"\s*\|\s*", "|", matcher.strip())
     if matcher in ("", "*") or not subject:
         return True
     try:
@@ -333,6 +334,11 @@ def matches(matcher: str, subject: str) -> bool:
         return True  # an unreadable matcher must not let a tool slip by
     known = (subject, THEIRS.get(subject, subject), USED.get(subject, subject))
     return any(pattern.fullmatch(name) for name in known)
+
+
+def _what(hook: CommandHook) -> tuple[Any, ...]:
+    """What is run: of hooks that run the same, from several files, one is run for an event."""
+    return hook.command, hook.args, hook.prompt, hook.url, hook.root
 
 
 class EventHooks:
@@ -545,12 +551,12 @@ class EventHooks:
         return answers
 
     def _matching(self, event: str, subject: str, use: Use | None) -> list[CommandHook]:
-
-        found = []
+        found: list[CommandHook] = []
         for place, hook in enumerate(self._commands):
             if hook.event != event or not matches(hook.matcher, subject) or place in self._ran:
                 continue
-            if concerns(hook.condition, use, self._cwd):
+            twice = any(_what(hook) == _what(one) for one in found)
+            if not twice and concerns(hook.condition, use, self._cwd):
                 found.append(hook)
                 if hook.once:
                     self._ran.add(place)

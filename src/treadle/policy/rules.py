@@ -249,12 +249,9 @@ class RuleSet:
             return True
         texts = [rule.pattern for rule in rules if rule.pattern is not None]
         if script is not None:
-            from treadle.policy import shell
-
             if self.names_command(access):
                 return True
-            # What a shell is given is read to forbid; to allow it, a rule must name the shell, as in Claude Code.
-            judged = [part for part in script.parts if not part.wrapper or part.name in shell.SHELLS]
+            judged = [part for part in script.parts if not part.wrapper]
             rest = [part for part in judged if not _part_allowed(part, texts)] if script.understood else judged
             return len(rest) < len(judged) and all(self._looks(access.command or "", part) for part in rest)
         if access.paths:

@@ -365,9 +365,11 @@ class DeeperKnowledge:
 
 def _imported(path: str, text: str, top: str, known: set[str], depth: int = 1) -> Iterator[tuple[str, str]]:
     """The files that a text includes with `@path`, relative to it, and those that they include."""
-    for names in mentioned(re.sub(_INDENTED, "", re.sub(r"[*_]{1,3}@", " @", text))):
-        for name in names if not _BINARY.search(names[-1]) else ():
-            there = os.path.join(os.path.dirname(path), os.path.expanduser(name.partition("#")[0]))
+    text = re.sub(r"[*_]{1,3}@", " @", re.sub(_CODE, " ", re.sub(_INDENTED, "", text)))
+    for written in re.findall(r"(?<!\S)@((?:\\ |[^\s\\])+)", text):
+        name = written.replace("\\ ", " ").partition("#")[0]
+        for one in dict.fromkeys((name, name.rstrip(_AFTER))) if not _BINARY.search(name.rstrip(_AFTER)) else ():
+            there = os.path.join(os.path.dirname(path), os.path.expanduser(one))
             real = os.path.realpath(there)
             if real not in known and (found := read_text(there, top)) is not None:
                 known.add(real)

@@ -500,7 +500,7 @@ def command_of(prompt: str) -> tuple[str, str] | None:
     if not text.startswith("/"):
         return None
     name = text[1:].split(maxsplit=1)[0] if text[1:].strip() and not text[1].isspace() else ""
-    if not name:
+    if not name or "/" in name:  # a path
         return None
     rest = text[1 + len(name) :]
     return name, rest[1:] if rest[:1].isspace() else rest
