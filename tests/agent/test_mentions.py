@@ -65,6 +65,7 @@ async def test_directories_pictures_and_too_many_files(workspace: Workspace) -> 
     (workspace.root / "d" / "heron").touch()
     assert (await with_files("in @d", workspace.context, allow)).endswith("[the directory d, as it is now]\nheron")
     assert "heron" not in await with_files("in @d", workspace.context, ask)
+    assert "heron" not in await with_files("in @..", workspace.context, ask)
     (workspace.root / "p.png").write_bytes(b"\x89PNG\r\n\x1a\n\0\0")
     assert "cannot be shown images" in await with_files("see @p.png", workspace.context, allow)
     names = [f"f{number}" for number in range(MOST + 5)]
@@ -76,4 +77,4 @@ async def test_directories_pictures_and_too_many_files(workspace: Workspace) -> 
 
 @given(st.text(alphabet="@`~\"' a./\n", max_size=60))
 def test_any_text_gives_an_answer(text: str) -> None:
-    assert all(len(names) in (1, 2) and names[0] for names in mentioned(text))
+    assert all(len(names) in (1, 2) and all(names) for names in mentioned(text))

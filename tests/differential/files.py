@@ -194,6 +194,7 @@ ROWS = (
         "word-home"),
     Row("memory that includes by its whole path", {"claude/CLAUDE.md": "@{home}/notes.md", "../notes.md": "word-home"},
         "word-home"),
+    Row("memory that is too long", {"CLAUDE.md": "x" * 70_000 + " word-end"}, "word-end", said="is too long"),
     Row("memory in code", {"CLAUDE.md": "`@docs/a.md`", "docs/a.md": "word-a"}, ""),
     Row("output style", settings(outputStyle="Terse") | {
         "claude/output-styles/terse.md": written("name: Terse\ndescription: d", "word-style")}, "word-style"),

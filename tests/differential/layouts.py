@@ -29,6 +29,7 @@ AWAITED = "a subagent is waited for, unless it is to run in the background, wher
 PARTS = "a command is judged by its parts, also those of `bash -c` and before `&` (docs/reference/permissions.md)"
 CASES_OF_NAMES = "the case of a tool's name does not matter in rules (docs/reference/permissions.md)"
 MEANT: dict[tuple[str, str], str] = {
+    ("flag:*", "tools"): "what denies `Read` denies the tools that search; some tools of Claude Code are not here, or only where there is something to load",
     **{(f"allow Bash(touch:[*]): {name}", fact): PARTS for name in ("bash -c*", "touch made &") for fact in ("made", "contents", "failed", "denied")},
     **{(f"*{name}*", fact): CASES_OF_NAMES for name in ("allowedTools bash", "bash(touch", "tools: bash") for fact in ("made", "contents", "failed", "denied", "words")},
     ("flag:  --max-turns 1", "subtype"): "the subtypes of `-p` are seed 002's",

@@ -114,7 +114,9 @@ def _hooks(text: str) -> list[Any]:
             found.append(line)
             continue
         wanted = ("hook_event_name", "tool_name", "source", "reason", "stop_hook_active", "prompt", "agent_type", "cwd")
-        found.append({name: table[name] for name in wanted if name in table} | {"fields": sorted(table)})
+        found.append(
+            {name: table[name] for name in wanted if name in table} | {"fields": sorted({*table} - {"effort"})}
+        )
     return found
 
 
@@ -125,7 +127,7 @@ def compared(case: Case, theirs: dict[str, Any], ours: dict[str, Any]) -> list[t
         if fact.startswith("_"):
             continue
         one, other = theirs[fact], ours.get(fact)
-        if fact == "models" and "model" not in repr(case).lower():
+        if fact == "models" and not re.search(r'--model|"model"|model:|_MODEL', repr(case)):
             one, other = len(one), len(other)  # which one is usual differs, and is documented
         if fact in ("subtype", "is_error", "result") and theirs["subtype"] is None and theirs["exit"] == ours["exit"]:
             other = one  # wrong use: a line on stderr there, here that and a result

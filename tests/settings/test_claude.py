@@ -130,6 +130,14 @@ def test_a_model_of_theirs_is_used_where_its_service_is_reached(repo: Path) -> N
     assert config.load(str(repo), {**env, **key}).settings.model is None
 
 
+def test_what_may_not_be_read_may_not_be_written_and_only_edit_allows_paths() -> None:
+    read = claude.parse(
+        {"permissions": {"deny": ["Read(a)", "Read"], "allow": ["Write(b)", "Write", "Edit(c)"]}}, "x", "/"
+    )
+    assert read.rules.deny == ("Read(a)", "Read", "Edit(a)")
+    assert read.rules.allow == ("Write", "Edit(c)") and "Write(b)" in read.reading.notice
+
+
 def test_files_are_found_from_the_top_of_the_project_down_and_in_the_users_directory(repo: Path) -> None:
     (repo / "deep").mkdir()
     for place in (repo / "deep", repo):

@@ -427,6 +427,9 @@ class NativeSession(BaseSession):
             self.emit(Warned(message=f"AGENTS.md, skills and commands of this project: {owner}", code="settings"))
         self._sources = project.knowledge_parts(self.spec.cwd, instructions)
         self._knowledge = "\n\n".join(f"# {path}\n\n{text}" for path, text in self._sources)
+        for path, text in self._sources:
+            if text.endswith(project.CUT):
+                self._warn(f"{path} is too long: only its first {project.FILE_CAP // 1024} KB are used", "settings")
         self._skills = project.skills(self.spec.cwd, instructions) if "skill" in self.tools else []
         self.confining.shown = tuple(os.path.dirname(skill.path) for skill in self._skills)
         broken: list[str] = []

@@ -355,6 +355,8 @@ def parse(table: Any, where: str, base: str) -> ClaudeSettings:
     idle = tuple(filter(by_path.match, rules["allow"]))
     rules["allow"] = tuple(rule for rule in rules["allow"] if rule not in idle)
     reading += Reading(unused=tuple(f"{rule} (Edit(...) allows paths)" for rule in idle))
+    # What may not be read may not be written either, as there.
+    rules["deny"] += tuple(f"Edit{rule[4:]}" for rule in rules["deny"] if rule.lower().startswith("read("))
     for name, tool in _HIDING.items():
         paths = map(str, _list(files.get(name) or [], f"{where}: {name}"))
         rules["deny"] += tuple(f"{tool}({_hidden(path, base)})" for path in paths)

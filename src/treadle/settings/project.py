@@ -37,12 +37,13 @@ _AFTER = ".,;:!?)]}'*_"
 def mentioned(text: str) -> Iterator[tuple[str, ...]]:
     """For each `@path` outside of code, the possible paths: as written, or without the punctuation after it."""
     for quoted, plain in re.findall(_MENTION, re.sub(_CODE, " ", text)) if "@" in text else ():
-        yield (quoted,) if quoted else tuple(dict.fromkeys((plain, plain.rstrip(_AFTER))))
+        yield (quoted,) if quoted else tuple(dict.fromkeys(filter(None, (plain, plain.rstrip(_AFTER)))))
 
 
 ALL = Instructions()
 FILE_CAP = 64 * 1024
 KNOWLEDGE_CAP = 128 * 1024
+CUT = "\n[cut here: it is too long]"
 MAX_ENTRIES = 200
 KNOWLEDGE = ("agents.md", "claude.md", "claude.local.md")
 THEIRS = ".claude/CLAUDE.md"
@@ -444,4 +445,4 @@ def read_text(path: str, top: str) -> str | None:
 
 
 def _cut(text: str, cap: int) -> str:
-    return text if len(text) <= cap else text[: max(cap, 0)] + "\n[cut here: it is too long]"
+    return text if len(text) <= cap else text[: max(cap, 0)] + CUT
