@@ -63,7 +63,7 @@ async def test_a_plugin_s_denying_hook_denies(place: str, tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("file", "text", "says"),
     [
-        ("hooks/hooks.json", {"PreToolUse": [{"hooks": [{"type": "agent"}]}]}, "may forbid something"),
+        ("hooks/hooks.json", {"hooks": {"PreToolUse": [{"hooks": [{"type": "agent"}]}]}}, "may forbid something"),
         (".claude-plugin/plugin.json", {"hooks": ["./gone.json"]}, "gone.json is not there, and the plugin names it"),
     ],
 )
