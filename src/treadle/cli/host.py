@@ -18,20 +18,11 @@ from treadle.cli.render import one_line, printable
 from treadle.drivers.sidecar.peer import Timing
 from treadle.errors import Busy, Cancelled, ConfigError
 from treadle.host import backends
+from treadle.host import job as jobs
 from treadle.host import order as workorder
 from treadle.host.backends import Attempts, Known, Probe
 from treadle.host.conclusion import recover as recover_runs
 from treadle.host.event_file import RedactedEvents
-from treadle.host.job import (
-    Backend,
-    Job,
-    RunUnderWay,
-    ask_to_stop,
-    find_running,
-    follow,
-    running,
-    wait_for_end,
-)
 from treadle.host.run import HostRun
 from treadle.host.signing import load_signer
 from treadle.host.store import ReceiptStore
@@ -456,7 +447,7 @@ async def _run(options: dict[str, Any]) -> int:
         confined = msgspec.structs.replace(confined, use="possible")
     backend = await _backend(options, known, order)
     mode = options["workspace_mode"].replace("-", "_")
-    job = Job(
+    job = jobs.Job(
         order=order,
         backend=backend,
         mode=mode,
@@ -478,7 +469,7 @@ async def _run(options: dict[str, Any]) -> int:
     quiet = options["as_json"]
     printing = PrintedEvents(Redactor.of_environment({**os.environ, **order.config.env}))
 
-    def start(job: Job, earlier: Sequence[dict[str, Any]]) -> HostRun:
+    def start(job: jobs.Job, earlier: Sequence[dict[str, Any]]) -> HostRun:
         printing.end()
         made = HostRun(job, store, listener=printing if quiet else show_events, earlier=earlier)
         if quiet:
@@ -501,7 +492,7 @@ async def _run(options: dict[str, Any]) -> int:
     return FAILED if work.not_copied is not None else exit_code(receipt)
 
 
-def _fallback(name: str, known: backends.Known) -> Backend | Agent:
+def _fallback(name: str, known: backends.Known) -> jobs.Backend | Agent:
     if name in AGENTS or name not in known.backends and declared(name) is not None:
         return find_agent(name)
     return backends.named_backend(known, name)
@@ -584,7 +575,7 @@ def _vendor(params: tuple[str, ...], *, best_effort: bool = False) -> dict[str, 
     return made
 
 
-async def _backend(options: dict[str, Any], known: backends.Known, order: WorkOrder) -> Backend | Agent:
+async def _backend(options: dict[str, Any], known: backends.Known, order: WorkOrder) -> jobs.Backend | Agent:
     named = [name for name in ("sidecar", "agent", "backend") if options[name]]
     if len(named) > 1:
         raise ConfigError(f"--{named[0]} and --{named[1]} both name a sidecar", hint="give one of them")
@@ -637,7 +628,7 @@ async def _probe(names: tuple[str, ...], sidecar: str | None, config: str | None
 @json_option
 def ps(as_json: bool) -> None:
     """List running runs, and runs whose host died."""
-    found = running()
+    found = jobs.running()
     if as_json:
         show_json(found)
         return
@@ -655,15 +646,15 @@ def watch(run_id: str, as_json: bool) -> None:
 
     Exit code: that of the run itself, 0 complete, 1 failed, 3 partial.
     """
-    found = find_running(run_id)
+    found = jobs.find_running(run_id)
     printing = PrintedEvents(Redactor.of_environment(os.environ))
-    for event in follow(found.run_id):
+    for event in jobs.follow(found.run_id):
         if as_json:
             printing([event])
         else:
             show_events([event])
     printing.end()
-    wait_for_end(found.run_id)
+    jobs.wait_for_end(found.run_id)
     sys.exit(exit_code(_show_end(found, as_json)))
 
 
@@ -678,14 +669,14 @@ def watch(run_id: str, as_json: bool) -> None:
 @json_option
 def cancel(run_id: str, reason: str, as_json: bool) -> None:
     """Stop a run and wait for its receipt. RUN is an id, an id prefix, or `latest`."""
-    found = find_running(run_id)
-    ask_to_stop(found.run_id, reason)
-    if not wait_for_end(found.run_id, CANCEL_SECONDS):
+    found = jobs.find_running(run_id)
+    jobs.ask_to_stop(found.run_id, reason)
+    if not jobs.wait_for_end(found.run_id, CANCEL_SECONDS):
         raise Busy(f"{found.run_id} did not end within {CANCEL_SECONDS:g} s", hint=f"its host is process {found.pid}")
     _show_end(found, as_json)
 
 
-def _show_end(run: RunUnderWay, as_json: bool) -> Receipt:
+def _show_end(run: jobs.RunUnderWay, as_json: bool) -> Receipt:
     store = ReceiptStore(run.receipts)
     receipt = store.get(run.run_id)
     if as_json:

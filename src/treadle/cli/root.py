@@ -23,14 +23,8 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
             "treadle.cli.project:init",
             "Set this repository up for agents: AGENTS.md, test command, settings, claims.",
         ),
-        "sessions": (
-            "treadle.cli.sessions:sessions",
-            "List, show, export or remove saved sessions.",
-        ),
-        "git": (
-            "treadle.cli.sessions:git_",
-            "Recover unfinished git work from sandboxed sessions.",
-        ),
+        "sessions": ("treadle.cli.sessions:sessions", "List, show, export or remove saved sessions."),
+        "git": ("treadle.cli.sessions:git_", "Recover unfinished git work from sandboxed sessions."),
         "trust": (
             "treadle.cli.project:trust",
             "Trust the project in DIR (default: the current directory) with its files as they are now.",
@@ -41,18 +35,12 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
             "treadle.cli.doors:acp",
             "Serve an agent to an editor over the Agent Client Protocol (stdin and stdout).",
         ),
-        "a2a": (
-            "treadle.cli.doors:a2a",
-            "Serve an agent over HTTP with A2A, the Agent2Agent protocol (1.0 and 0.3).",
-        ),
+        "a2a": ("treadle.cli.doors:a2a", "Serve an agent over HTTP with A2A, the Agent2Agent protocol (1.0 and 0.3)."),
         "app-server": (
             "treadle.cli.doors:app_server",
             "Serve any agent in place of `codex app-server`, for the Codex SDK and editors.",
         ),
-        "door": (
-            "treadle.cli.doors:door",
-            "Serve an agent over a protocol that an installed extension adds.",
-        ),
+        "door": ("treadle.cli.doors:door", "Serve an agent over a protocol that an installed extension adds."),
         "mcp": ("treadle.cli.doors:mcp", "Serve agents as tools of an MCP server (stdin and stdout)."),
         "exec": (
             "treadle.cli.oneshot:exec_",
@@ -66,23 +54,14 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
             "treadle.cli.doors:sidecar",
             "Serve an agent to an abp/v0.1 control plane: one JSON object per line on stdin and stdout.",
         ),
-        "host": (
-            "treadle.cli.host:host",
-            "Run an abp/v0.1 sidecar and get a verifiable receipt.",
-        ),
+        "host": ("treadle.cli.host:host", "Run an abp/v0.1 sidecar and get a verifiable receipt."),
         "verify": (
             "treadle.cli.project:verify",
             "Run a commit's own tests and configuration against the changes in this checkout.",
         ),
-        "evidence": (
-            "treadle.cli.project:evidence",
-            "Summarize the evidence for a run or an order on one screen.",
-        ),
+        "evidence": ("treadle.cli.project:evidence", "Summarize the evidence for a run or an order on one screen."),
         "receipt": ("treadle.cli.receipt:receipt", "List, show or verify receipts of runs."),
-        "conform": (
-            "treadle.cli.conform:conform",
-            "Test a program's conformance to a protocol, clause by clause.",
-        ),
+        "conform": ("treadle.cli.conform:conform", "Test a program's conformance to a protocol, clause by clause."),
     },
     "Terminals that outlive your session": {
         name: (f"treadle.cli.terminal.listed:{name}", summary) for name, (_, summary) in TERMINAL.items()
@@ -92,22 +71,13 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
             "treadle.cli.fleet:fleet",
             "Run many agents on one or more machines, without lost tasks or edit conflicts.",
         ),
-        "land": (
-            "treadle.cli.fleet.land:land",
-            "Merge finished work into a branch.",
-        ),
-        "blame": (
-            "treadle.cli.fleet.land:blame",
-            "Show which order wrote a line, what was asked, and its cost.",
-        ),
+        "land": ("treadle.cli.fleet.land:land", "Merge finished work into a branch."),
+        "blame": ("treadle.cli.fleet.land:blame", "Show which order wrote a line, what was asked, and its cost."),
         "goal": (
             "treadle.cli.fleet.goal:goal",
             "Carry out a goal: agents plan it, do the work, review it and land it.",
         ),
-        "serve": (
-            "treadle.cli.serve:serve",
-            "Serve the web page and HTTP API for the fleet and the terminals.",
-        ),
+        "serve": ("treadle.cli.serve:serve", "Serve the web page and HTTP API for the fleet and the terminals."),
     },
     "Share a repository between agents": {
         "coord": (
@@ -116,18 +86,9 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         )
     },
     "Set up and inspect": {
-        "agents": (
-            "treadle.cli.agents:agents",
-            "List the agents on this machine, or sign in to one.",
-        ),
-        "extensions": (
-            "treadle.cli.agents:extensions",
-            "List installed extensions, and allow those that you trust.",
-        ),
-        "completion": (
-            "treadle.cli.help:completion",
-            "Print a completion script for your shell.",
-        ),
+        "agents": ("treadle.cli.agents:agents", "List the agents on this machine, or sign in to one."),
+        "extensions": ("treadle.cli.agents:extensions", "List installed extensions, and allow those that you trust."),
+        "completion": ("treadle.cli.help:completion", "Print a completion script for your shell."),
         "docs": ("treadle.cli.help:docs", "List the pages of the documentation, or show one."),
         "doctor": (
             "treadle.cli.doctor:doctor",
@@ -137,10 +98,7 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
             "treadle.cli.gc:gc",
             "Remove stored sessions, terminals, workspaces and recordings that are past their limit.",
         ),
-        "models": (
-            "treadle.cli.models:models",
-            "List the available models, or choose the default model or agent.",
-        ),
+        "models": ("treadle.cli.models:models", "List the available models, or choose the default model or agent."),
         "ps": (
             "treadle.cli.doctor:ps",
             "List the processes that treadle runs: agents, their tools, terminals, background tasks.",

@@ -26,20 +26,9 @@ from treadle.wire.sidecar.connection import WorkOrder
 from treadle.wire.sidecar.receipts import AnyAgentEvent, Receipt, decode_exact, encode
 from treadle.wire.sidecar.repair import Deviation
 from treadle.workspace import journal
+from treadle.workspace import workspace as workspaces
 from treadle.workspace.merge import Merged
 from treadle.workspace.user_repository import UserRepository
-from treadle.workspace.workspace import (
-    JOURNAL,
-    RECORD,
-    SNAPSHOTS,
-    STORE,
-    Prepared,
-    Workspace,
-    abandon,
-    abandoned,
-    open_workspace,
-    read_record,
-)
 
 # Ends a run: writes the receipt and its copy, and keeps what is worth keeping of the workspace.
 
@@ -47,7 +36,7 @@ log = logging.getLogger(__name__)
 
 
 def describe(
-    workspace: Workspace,
+    workspace: workspaces.Workspace,
     observed: Observed,
     repository: str | None = None,
     *,
@@ -89,7 +78,7 @@ def describe(
     }
 
 
-def repository_of(workspace: Workspace) -> str | None:
+def repository_of(workspace: workspaces.Workspace) -> str | None:
     """The address that others know the source's repository by: that of `origin`, or of the only remote."""
     try:
         user = workspace.place.repository()
@@ -148,7 +137,7 @@ def write_copy(receipt: Receipt, path: str) -> None:
     write_atomic(path, msgspec.json.format(encode(receipt), indent=2) + b"\n", 0o644)
 
 
-def settle(directory: str, observed: Observed, workspace: Workspace | None, keep: bool = False) -> None:
+def settle(directory: str, observed: Observed, workspace: workspaces.Workspace | None, keep: bool = False) -> None:
     """Keep only what the written receipt refers to. What cannot be removed, or was not looked at, counts as kept."""
     try:
         if workspace is not None and not keep and observed.difference is not None:
@@ -242,14 +231,14 @@ class RetainedRun(msgspec.Struct, frozen=True, kw_only=True):
     run_id: str
     directory: str
     files: tuple[str, ...]
-    workspace: Prepared | None = None
+    workspace: workspaces.Prepared | None = None
     newer: bool = False
     """Whether a newer treadle has kept it, so that this one must not touch it."""
 
     def discard(self) -> None:
         if self.newer:
             raise Newer(self.directory)
-        workspace = open_workspace(self.directory)
+        workspace = workspaces.open_workspace(self.directory)
         if workspace is not None:
             workspace.discard()
         remove_tree(self.directory)
@@ -258,11 +247,11 @@ class RetainedRun(msgspec.Struct, frozen=True, kw_only=True):
 def retained_runs() -> dict[str, RetainedRun]:
     found = {}
     for directory in _directories():
-        files = sorted(set(os.listdir(directory)) - {"lock", RECORD, STORE, SNAPSHOTS})
+        files = sorted(set(os.listdir(directory)) - {"lock", workspaces.RECORD, workspaces.STORE, workspaces.SNAPSHOTS})
         if files and "run.json" not in files:
             name = os.path.basename(directory)
             try:
-                place, newer = read_record(directory), False
+                place, newer = workspaces.read_record(directory), False
             except StorageError:
                 place, newer = None, True
             found[name] = RetainedRun(
@@ -282,13 +271,13 @@ def _finish(directory: str, store: ReceiptStore, warn: Callable[[str], None]) ->
         store = store.at(record.receipts)
     observed = Observed(record.run_id, record.order, record.backend, record.started)
     observed.walls, observed.enforcement = record.walls, record.enforced
-    workspace = open_workspace(directory)
+    workspace = workspaces.open_workspace(directory)
     known = store.has(record.run_id)  # true: it died after its receipt was stored, which may not have been copied yet
     ready = None if known else _pending(directory)
     if ready is not None:
         receipt = store.add(_resumed(ready, workspace, directory, warn), record.registered)
     else:
-        journal.settle(os.path.join(directory, JOURNAL))
+        journal.settle(os.path.join(directory, workspaces.JOURNAL))
         stored = store.order_path(record.order.id)
         observed.order_path = stored if os.path.exists(stored) else None
         _look_at(observed, workspace, directory, record.repository)
@@ -301,10 +290,10 @@ def _finish(directory: str, store: ReceiptStore, warn: Callable[[str], None]) ->
         warn(str(error))
     if workspace is None:
         # It died while the workspace was being made: no one has worked in it.
-        abandon(directory)
-        remove_tree(os.path.join(directory, SNAPSHOTS))
+        workspaces.abandon(directory)
+        remove_tree(os.path.join(directory, workspaces.SNAPSHOTS))
         if record.mode == "worktree":
-            abandoned(record.order.workspace.root, record.run_id[:8])
+            workspaces.abandoned(record.order.workspace.root, record.run_id[:8])
     settle(directory, observed, workspace)
     return None if known else receipt
 
@@ -322,11 +311,13 @@ def _merged(receipt: Receipt) -> Merged | None:
     return msgspec.convert(ours(receipt)["workspace"].get("applied"), Merged | None)
 
 
-def _resumed(ready: Receipt, workspace: Workspace | None, directory: str, warn: Callable[[str], None]) -> Receipt:
+def _resumed(
+    ready: Receipt, workspace: workspaces.Workspace | None, directory: str, warn: Callable[[str], None]
+) -> Receipt:
     """The receipt corrected to the facts: the changes it calls applied are applied now, or it no longer says so."""
     ready = with_observed(ready, resumed_after_crash=True)
     planned = _merged(ready)
-    undone = journal.settle(os.path.join(directory, JOURNAL)) == "undone"
+    undone = journal.settle(os.path.join(directory, workspaces.JOURNAL)) == "undone"
     if planned is None or planned.conflicts or workspace is None:
         return ready
     done = None
@@ -350,7 +341,9 @@ def _read(directory: str) -> RunRecord | None:
     return RUN.load_whole(os.path.join(directory, "run.json"))
 
 
-def _look_at(observed: Observed, workspace: Workspace | None, directory: str, repository: str | None) -> None:
+def _look_at(
+    observed: Observed, workspace: workspaces.Workspace | None, directory: str, repository: str | None
+) -> None:
     observed.resumed = True
     observed.handshaking = False
     observed.error = LocalError("the control plane ended before the run did")

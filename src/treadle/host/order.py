@@ -17,28 +17,9 @@ from treadle.policy.guess import access_of
 from treadle.policy.lists import ListPolicy, Lists
 from treadle.policy.rules import Disk
 from treadle.session import Access, Decision
-from treadle.wire.sidecar.connection import (
-    NO_POLICY,
-    ContextPacket,
-    Lane,
-    MinSupport,
-    PolicyProfile,
-    Requirement,
-    Requirements,
-    RuntimeConfig,
-    WorkOrder,
-    WorkspaceSpec,
-)
-from treadle.wire.sidecar.receipts import (
-    CAPABILITIES,
-    AnyAgentEvent,
-    AssistantDelta,
-    AssistantSaid,
-    CommandExecuted,
-    FileWritten,
-    ToolCalled,
-    ToolReturned,
-)
+from treadle.wire.sidecar import connection, receipts
+from treadle.wire.sidecar.connection import MinSupport, PolicyProfile
+from treadle.wire.sidecar.receipts import CAPABILITIES
 from treadle.wire.sidecar.repair import Deviation, convert
 from treadle.workspace.changes import PathChange
 
@@ -56,7 +37,7 @@ class RunSupervisor:
     in a sandbox, so that what their text seems to write does not matter.
     """
 
-    def __init__(self, order: WorkOrder, *, asked: bool = False, confined: bool = False) -> None:
+    def __init__(self, order: connection.WorkOrder, *, asked: bool = False, confined: bool = False) -> None:
         self._asked = asked
         self._confined = confined
         self._disk = RememberingDisk()
@@ -71,11 +52,11 @@ class RunSupervisor:
         self.turns = 0
         self.cost: float | None = None
 
-    def watch(self, events: Sequence[AnyAgentEvent]) -> TreadleError | None:
+    def watch(self, events: Sequence[receipts.AnyAgentEvent]) -> TreadleError | None:
         if not self._watches:
             return None
         self._disk.forget()
-        telling = [event for event in events if type(event) is not AssistantDelta or event.ext is not UNSET]
+        telling = [event for event in events if type(event) is not receipts.AssistantDelta or event.ext is not UNSET]
         if self._between_turns and events and not telling:
             self._begin_turn()
         for event in telling:
@@ -98,9 +79,9 @@ class RunSupervisor:
         wrong = self._policy.happened(Access(tool="a changed file", kind="write"), asked=self._asked) if paths else None
         return Denied(f"{paths[0]} was changed; {wrong.reason}") if wrong is not None else None
 
-    def _judge(self, event: AnyAgentEvent) -> Decision | None:
+    def _judge(self, event: receipts.AnyAgentEvent) -> Decision | None:
         match event:
-            case ToolCalled():
+            case receipts.ToolCalled():
                 access = replace(access_of(event.tool_name, event.input), confined=self._confined)
                 decision = self._policy(access)
                 if decision.verdict == "deny" or decision.verdict == "ask" and not self._asked:
@@ -109,18 +90,20 @@ class RunSupervisor:
                     return None
                 # Whatever it does with a path, it can hardly do so without reading it.
                 return self._policy.denied_path(replace(access, kind="read"))
-            case FileWritten():
+            case receipts.FileWritten():
                 changed = Access(tool="file_changed", kind="write", paths=(event.path,))
                 return self._policy.happened(changed, asked=self._asked)
-            case CommandExecuted():
+            case receipts.CommandExecuted():
                 run = Access(tool="bash", kind="execute", command=event.command, confined=self._confined)
                 return self._policy.happened(run, asked=self._asked)
         return None
 
-    def _count(self, event: AnyAgentEvent) -> None:
-        if isinstance(event, ToolReturned):
+    def _count(self, event: receipts.AnyAgentEvent) -> None:
+        if isinstance(event, receipts.ToolReturned):
             self._between_turns = True
-        elif self._between_turns and isinstance(event, AssistantSaid | AssistantDelta | ToolCalled):
+        elif self._between_turns and isinstance(
+            event, receipts.AssistantSaid | receipts.AssistantDelta | receipts.ToolCalled
+        ):
             self._begin_turn()
         if event.ext is not UNSET:
             self._spend(event.ext)
@@ -153,31 +136,31 @@ def make_order(
     task: str,
     root: str,
     *,
-    lane: Lane = "patch_first",
+    lane: connection.Lane = "patch_first",
     include: Sequence[str] = (),
     exclude: Sequence[str] = (),
     context: Sequence[str] = (),
-    policy: PolicyProfile = NO_POLICY,
+    policy: PolicyProfile = connection.NO_POLICY,
     require: Sequence[str] = (),
     model: str | None = None,
     env: Mapping[str, str] | None = None,
     vendor: Mapping[str, Any] | None = None,
     max_turns: int | None = None,
     max_budget_usd: float | None = None,
-) -> WorkOrder:
+) -> connection.WorkOrder:
     if not task.strip() or len(task) > TASK_MAX:
         raise ConfigError(f"a task has from 1 to {TASK_MAX} characters, this one has {len(task)}")
-    return WorkOrder(
+    return connection.WorkOrder(
         id=str(uuid.uuid4()),
         task=task,
         lane=lane,
-        workspace=WorkspaceSpec(
+        workspace=connection.WorkspaceSpec(
             root=os.path.abspath(root), mode="staged", include=list(include), exclude=list(exclude)
         ),
-        context=ContextPacket(files=list(context), snippets=[]),
+        context=connection.ContextPacket(files=list(context), snippets=[]),
         policy=policy,
-        requirements=Requirements(required=[parse_requirement(text) for text in require]),
-        config=RuntimeConfig(
+        requirements=connection.Requirements(required=[parse_requirement(text) for text in require]),
+        config=connection.RuntimeConfig(
             model=model,
             vendor=dict(vendor or {}),
             env=dict(env or {}),
@@ -187,7 +170,7 @@ def make_order(
     )
 
 
-def parse_requirement(text: str) -> Requirement:
+def parse_requirement(text: str) -> connection.Requirement:
     """`streaming`, `tool_bash=native`."""
     name, _, level = text.partition("=")
     for capability in CAPABILITIES:
@@ -197,7 +180,7 @@ def parse_requirement(text: str) -> Requirement:
         raise ConfigError(f"there is no capability {name!r}", hint=f"they are {', '.join(CAPABILITIES)}")
     for support in get_args(MinSupport):
         if support == (level.strip() or "any"):
-            return Requirement(capability=capability, min_support=support)
+            return connection.Requirement(capability=capability, min_support=support)
     raise ConfigError(f"{level!r} is not a level of support", hint=f"one of {', '.join(get_args(MinSupport))}")
 
 

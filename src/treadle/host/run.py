@@ -17,45 +17,15 @@ from typing import Any, Protocol
 
 from msgspec.structs import replace
 
+from treadle import errors
 from treadle.drivers.confined import Enclosure, started
 from treadle.drivers.sidecar.peer import ENVIRONMENT, SidecarPeer, Timing
-from treadle.errors import (
-    Cancelled,
-    Denied,
-    LocalError,
-    NotFound,
-    PolicyNotEnforceable,
-    StorageError,
-    TimedOut,
-    TreadleError,
-    Unsupported,
-    WorkspaceError,
-)
-from treadle.host.conclusion import (
-    describe,
-    describe_error,
-    make_receipt,
-    redactor_of,
-    repository_of,
-    settle,
-    with_workspace,
-    write_copy,
-)
+from treadle.host import conclusion
+from treadle.host import job as jobs
+from treadle.host.conclusion import describe_error
 from treadle.host.confine import Cage, found_check, trusted_setup, verify
 from treadle.host.event_file import EventFile, encode_events
-from treadle.host.job import (
-    CANCEL,
-    FORMAT,
-    MAKING,
-    PENDING,
-    RUN,
-    Backend,
-    Begun,
-    Job,
-    RunRecord,
-    absolute_command,
-    runs_directory,
-)
+from treadle.host.job import MAKING
 from treadle.host.order import RunSupervisor
 from treadle.host.signing import RunRegistration
 from treadle.host.store import ReceiptStore
@@ -99,7 +69,7 @@ class Executor(Protocol):
         """Ask it to stop; it may do so in its own way, within its grace period."""
         ...
 
-    def abort(self, error: TreadleError) -> None:
+    def abort(self, error: errors.TreadleError) -> None:
         """End `run` with this error, now."""
         ...
 
@@ -175,7 +145,7 @@ class SidecarExecutor:
         self._timing = timing
         self._cap = cap
         self._peer: SidecarPeer | None = None
-        self._aborted: TreadleError | None = None
+        self._aborted: errors.TreadleError | None = None
 
     @property
     def final(self) -> Final | None:
@@ -202,9 +172,9 @@ class SidecarExecutor:
         if self._peer is not None:
             await self._peer.cancel(reason)
         else:
-            self._aborted = Cancelled(reason)
+            self._aborted = errors.Cancelled(reason)
 
-    def abort(self, error: TreadleError) -> None:
+    def abort(self, error: errors.TreadleError) -> None:
         self._aborted = error
         if self._peer is not None:
             self._peer.abort(error)
@@ -215,7 +185,7 @@ class SidecarExecutor:
         if self._look is not None:
             try:
                 await asyncio.to_thread(self._look)
-            except Denied as error:
+            except errors.Denied as error:
                 self._taking_out.append(Deviation(where="workspace", problem=str(error)))
                 self.taken_out = [os.path.relpath(path, self._root) for path in error.details["files"]]
         if self._enclosure is not None:
@@ -227,13 +197,13 @@ class SidecarExecutor:
     session_id = ""
 
     async def steer(self, text: str) -> bool:
-        raise Unsupported("a sidecar accepts no messages: its protocol has none")
+        raise errors.Unsupported("a sidecar accepts no messages: its protocol has none")
 
     async def say_next(self, text: str, *, now: bool = False) -> bool:
         return await self.steer(text)
 
     async def answer(self, request: str, answer: Answer) -> None:
-        raise NotFound("a sidecar asks no questions")
+        raise errors.NotFound("a sidecar asks no questions")
 
     @property
     def notes(self) -> Sequence[Deviation]:
@@ -300,7 +270,7 @@ class AgentExecutor:
             async with asyncio.timeout(self._timing.handshake):
                 self._info = await self._agent.probe()
         except TimeoutError:
-            raise TimedOut(
+            raise errors.TimedOut(
                 f"{self._agent.name} did not report its capabilities within {self._timing.handshake:g} s"
             ) from None
         return SidecarHello(
@@ -330,15 +300,15 @@ class AgentExecutor:
 
     async def cancel(self, reason: str) -> None:
         if self.work is None:
-            self.abort(Cancelled(reason))
+            self.abort(errors.Cancelled(reason))
             return
         try:
             async with asyncio.timeout(self._timing.cancel_grace):
                 await self.work.cancel(reason)
         except TimeoutError:
-            self.abort(Cancelled(f"{self._agent.name} did not stop within {self._timing.cancel_grace:g} s"))
+            self.abort(errors.Cancelled(f"{self._agent.name} did not stop within {self._timing.cancel_grace:g} s"))
 
-    def abort(self, error: TreadleError) -> None:
+    def abort(self, error: errors.TreadleError) -> None:
         if not self._aborted.done():
             self._aborted.set_exception(error)
 
@@ -360,7 +330,7 @@ class AgentExecutor:
 
     async def answer(self, request: str, answer: Answer) -> None:
         if self.work is None:
-            raise NotFound("nothing has been asked yet")
+            raise errors.NotFound("nothing has been asked yet")
         await self.work.answer(request, answer)
 
 
@@ -378,7 +348,7 @@ async def commits_of(workspace: Workspace, cage: Cage) -> str | None:
         return None
     walls = cage.inside()
     if walls is None:
-        raise WorkspaceError("its commits are not in the branch, because it was not confined")
+        raise errors.WorkspaceError("its commits are not in the branch, because it was not confined")
     bundle = await bundle_inside(walls, workspace.root, ["HEAD", f"^{place.start}"])
     return await asyncio.to_thread(workspace.take_commits, bundle)
 
@@ -402,7 +372,7 @@ class HostRun:
 
     def __init__(
         self,
-        job: Job,
+        job: jobs.Job,
         store: ReceiptStore,
         *,
         listener: Listener | None = None,
@@ -415,11 +385,11 @@ class HostRun:
         self.job = job
         self.run_id = run_id or str(uuid.uuid4())
         self._order_name = order_name or job.order.id
-        self.directory = os.path.join(runs_directory(), self.run_id)
+        self.directory = os.path.join(jobs.runs_directory(), self.run_id)
         self._begun = time.monotonic()
         self.observed = Observed(self.run_id, job.order, job.backend.name, time.time())
         self.observed.attempts = list(earlier)
-        self.observed.own_wire = not isinstance(job.backend, Backend) and job.backend.name == "native"
+        self.observed.own_wire = not isinstance(job.backend, jobs.Backend) and job.backend.name == "native"
         self._store = store
         self._listener = listener
         self._sink = sink
@@ -445,7 +415,7 @@ class HostRun:
         self._repository: str | None = None
         self._asked = False
         """Whether approval was asked, where required, before anything happened."""
-        self.not_copied: TreadleError | None = None
+        self.not_copied: errors.TreadleError | None = None
         """Why the receipt is not in `job.out_path`, if it is not."""
 
     async def run(self) -> Receipt:
@@ -453,7 +423,7 @@ class HostRun:
         error that keeps the receipt from being stored is raised.
         """
         # Made under another name, so that it is locked before anybody can mistake it for an abandoned run.
-        making = private_dir(os.path.join(runs_directory(), f"{MAKING}{self.run_id}"))
+        making = private_dir(os.path.join(jobs.runs_directory(), f"{MAKING}{self.run_id}"))
         spans = telemetry.run_span(self.run_id, self._order_name, self.observed.outcome)
         with spans, locked(os.path.join(making, "lock"), 0):
             rename(making, self.directory)
@@ -462,11 +432,11 @@ class HostRun:
             timers = [asyncio.create_task(self._time_out()), asyncio.create_task(self._look_for_cancel())]
             try:
                 await self._work()
-            except TreadleError as error:
+            except errors.TreadleError as error:
                 self.observed.error = error
             except Exception as error:
                 log.exception("a run failed with an unexpected error", extra={"run": self.run_id})
-                self.observed.error = LocalError(f"{type(error).__name__}: {error}")
+                self.observed.error = errors.LocalError(f"{type(error).__name__}: {error}")
             finally:
                 await end_tasks(*timers)
             return await self._conclude()
@@ -477,8 +447,8 @@ class HostRun:
         return self._workspace if self.observed.difference is not None else None
 
     def _record(self) -> None:
-        record = RunRecord(
-            format=FORMAT,
+        record = jobs.RunRecord(
+            format=jobs.FORMAT,
             run_id=self.run_id,
             order=self.job.order,
             backend=self.job.backend.name,
@@ -492,9 +462,9 @@ class HostRun:
             repository=self._repository,
             registered=self._registered,
         )
-        RUN.save(os.path.join(self.directory, "run.json"), record)
+        jobs.RUN.save(os.path.join(self.directory, "run.json"), record)
 
-    async def stop(self, why: TreadleError) -> None:
+    async def stop(self, why: errors.TreadleError) -> None:
         """Ask the executor to stop, for this reason; what it says within its grace period still counts."""
         if self._concluding:
             self._enough.set()
@@ -519,7 +489,7 @@ class HostRun:
         if self._concluding:
             self._enough.set()
         if self._executor is not None:
-            self._executor.abort(Cancelled("it had no time to stop"))
+            self._executor.abort(errors.Cancelled("it had no time to stop"))
 
     async def steer(self, text: str) -> bool:
         """Give the agent text at its next step. False when it has none left or cannot be steered."""
@@ -540,24 +510,24 @@ class HostRun:
     async def answer(self, request: str, answer: Answer) -> None:
         """Answer an Asked that `sink` was given. Raises NotFound when it is no longer open."""
         if self._executor is None:
-            raise NotFound("nothing has been asked yet")
+            raise errors.NotFound("nothing has been asked yet")
         await self._executor.answer(request, answer)
 
     @property
     def _ours(self) -> bool:
-        return isinstance(self.job.backend, Backend) and self.job.backend.ours
+        return isinstance(self.job.backend, jobs.Backend) and self.job.backend.ours
 
     @property
     def _seconds(self) -> float | None:
         """How long the run may take."""
-        if self.job.timeout is None and isinstance(self.job.backend, Backend):
+        if self.job.timeout is None and isinstance(self.job.backend, jobs.Backend):
             return self.job.backend.timeout
         return self.job.timeout
 
     async def _time_out(self) -> None:
         if (seconds := self._seconds) is not None:
             await asyncio.sleep(seconds)
-            await self.stop(TimedOut(f"the run did not end within {seconds:g} s"))
+            await self.stop(errors.TimedOut(f"the run did not end within {seconds:g} s"))
 
     async def _limit_looking(self) -> None:
         """Our own work after the run is bounded too; a run that used all its time leaves us some."""
@@ -566,17 +536,17 @@ class HostRun:
             if self.skip_found_check():
                 await asyncio.sleep(LOOK_SECONDS)  # to apply what was done, or make its branch
             self._enough.set()
-            late = TimedOut(f"the changes could not be examined within {LOOK_SECONDS:g} s after the run")
+            late = errors.TimedOut(f"the changes could not be examined within {LOOK_SECONDS:g} s after the run")
             self.observed.stopped = self.observed.stopped or late
             if self._checking is not None:
                 self._checking.cancel()
 
     async def _look_for_cancel(self) -> None:
         """Watch for the file that `treadle host cancel` leaves in the run's directory."""
-        place = os.path.join(self.directory, CANCEL)
+        place = os.path.join(self.directory, jobs.CANCEL)
         while not os.path.exists(place):
             await asyncio.sleep(LOOK_FOR_CANCEL)
-        await self.stop(Cancelled(read(place).decode(errors="replace")[:1000] or "it was cancelled"))
+        await self.stop(errors.Cancelled(read(place).decode(errors="replace")[:1000] or "it was cancelled"))
 
     # The work
 
@@ -597,7 +567,7 @@ class HostRun:
                     watched=watched,
                     origin=self.job.origin,
                 )
-        except Cancelled:
+        except errors.Cancelled:
             self._check_stopped()
             raise
         if self.job.begun is not None:
@@ -606,7 +576,7 @@ class HostRun:
         order = replace(order, workspace=replace(order.workspace, root=self._workspace.root, mode=wire_mode))
         self.observed.order = order
         self.observed.notes += [Deviation(where="workspace", problem=note) for note in self._workspace.notes]
-        self._repository = await asyncio.to_thread(repository_of, self._workspace)
+        self._repository = await asyncio.to_thread(conclusion.repository_of, self._workspace)
         self._check_stopped()
         if self.job.check is not None or self.job.finds_check:
             await asyncio.to_thread(self._workspace.remember_refs)
@@ -624,7 +594,7 @@ class HostRun:
         finally:
             await self._part(self._executor)
 
-    async def _going_on(self, begun: Begun, workspace: Workspace) -> WorkOrder:
+    async def _going_on(self, begun: jobs.Begun, workspace: Workspace) -> WorkOrder:
         """The order as the agent is told it, with the files as the backend before has left them."""
         done = await asyncio.to_thread(workspace.go_on_from, begun.workspace)
         if not done.conflicts:
@@ -670,7 +640,7 @@ class HostRun:
 
     def _made_executor(self, cage: Cage) -> Executor:
         backend, job = self.job.backend, self.job
-        if not isinstance(backend, Backend):
+        if not isinstance(backend, jobs.Backend):
 
             def adjust(spec: SessionSpec) -> SessionSpec:
                 spec = replace(spec, confinement=cage.asked)
@@ -678,7 +648,7 @@ class HostRun:
 
             return AgentExecutor(backend, job.timing, adjust=adjust, sink=self._sink)
         env = reduced(os.environ, (*ENVIRONMENT, *backend.env), providers=True)
-        argv = absolute_command(backend.argv)
+        argv = jobs.absolute_command(backend.argv)
         if backend.ours:
             return SidecarExecutor([*argv, *cage.options()], env, backend.name, job.timing, job.line_cap)
         made = cage.around(backend.name, argv, {**env, **job.order.config.env})
@@ -692,7 +662,7 @@ class HostRun:
         observed = self.observed
         observed.unmet = unmet(order.requirements, hello.capabilities)
         if observed.unmet:
-            raise Unsupported(
+            raise errors.Unsupported(
                 f"{self.job.backend.name} does not offer what the order requires: {'; '.join(observed.unmet)}",
                 hint="choose another backend, or require less",
             )
@@ -711,13 +681,13 @@ class HostRun:
                     why = supervisor.watch(events)
                     if why is not None:
                         await self.stop(why)
-        except PolicyNotEnforceable:
+        except errors.PolicyNotEnforceable:
             observed.enforcement = None  # it did not begin
             raise
         observed.final = executor.final
 
     def _open_outputs(self) -> None:
-        redactor = redactor_of(self.job.order)
+        redactor = conclusion.redactor_of(self.job.order)
         self._outputs.append(EventFile(os.path.join(self.directory, "events.jsonl"), redactor))
         if self.job.events_path is not None:
             self._outputs.append(EventFile(self.job.events_path, redactor))
@@ -728,7 +698,7 @@ class HostRun:
         for output in list(self._outputs):
             try:
                 output.write(events, lines)
-            except StorageError as error:
+            except errors.StorageError as error:
                 # The run goes on: what was seen is still in memory, and the receipt says what is missing.
                 self.observed.notes.append(Deviation(where="events", problem=str(error)))
                 self._outputs.remove(output)
@@ -743,10 +713,10 @@ class HostRun:
     def _note_order(self) -> None:
         """Keep the whole order. The parts that make the run comparable with others are also in the receipt."""
         observed, backend = self.observed, self.job.backend
-        observed.command = backend.argv if isinstance(backend, Backend) else ()
+        observed.command = backend.argv if isinstance(backend, jobs.Backend) else ()
         try:
-            observed.order_path = self._store.keep_order(self.job.order, redactor_of(self.job.order))
-        except (TreadleError, ValueError) as error:
+            observed.order_path = self._store.keep_order(self.job.order, conclusion.redactor_of(self.job.order))
+        except (errors.TreadleError, ValueError) as error:
             observed.notes.append(Deviation(where="order", problem=f"not stored: {error}"))
 
     def _stated(self, cage: Cage, executor: Executor) -> Walls | None:
@@ -780,8 +750,8 @@ class HostRun:
         if observed.finished < observed.started:  # the clock was set back
             observed.started = observed.finished - (time.monotonic() - self._begun)
         # On disk before anything is applied: if we are killed now, the next host has all it needs to finish.
-        made = await asyncio.to_thread(make_receipt, observed)
-        write_atomic(os.path.join(self.directory, PENDING), encode(made))
+        made = await asyncio.to_thread(conclusion.make_receipt, observed)
+        write_atomic(os.path.join(self.directory, jobs.PENDING), encode(made))
         if workspace is not None and plan is not None:
             made = await self._apply(workspace, plan, made)
         if self._executor is None:  # no agent has started, so nothing that could read the key
@@ -790,10 +760,10 @@ class HostRun:
         receipt = await asyncio.to_thread(self._store.add, made, self._registered)
         try:
             if self.job.out_path is not None:
-                write_copy(receipt, self.job.out_path)
-        except TreadleError as error:
+                conclusion.write_copy(receipt, self.job.out_path)
+        except errors.TreadleError as error:
             self.not_copied = error
-        await asyncio.to_thread(settle, self.directory, observed, workspace, self.job.keep_workspace)
+        await asyncio.to_thread(conclusion.settle, self.directory, observed, workspace, self.job.keep_workspace)
         if self._cage is not None:
             self._cage.close()
         return receipt
@@ -821,7 +791,7 @@ class HostRun:
         return plan
 
     async def _describe(self, workspace: Workspace) -> dict[str, Any]:
-        wanted = partial(describe, keep=self.job.keep_workspace, apply=self.job.apply)
+        wanted = partial(conclusion.describe, keep=self.job.keep_workspace, apply=self.job.apply)
         return await asyncio.to_thread(wanted, workspace, self.observed, self._repository)
 
     async def _commits(self, workspace: Workspace) -> str | None:
@@ -847,8 +817,8 @@ class HostRun:
             observed.merged = None
             observed.notes.append(Deviation(where="workspace", problem=f"not applied: {describe_error(error)}"))
             observed.workspace = await self._describe(workspace)
-            return await asyncio.to_thread(make_receipt, observed)
-        return with_workspace(made, {"applied": observed.merged})
+            return await asyncio.to_thread(conclusion.make_receipt, observed)
+        return conclusion.with_workspace(made, {"applied": observed.merged})
 
     async def _compare(self, workspace: Workspace) -> None:
         observed = self.observed
@@ -856,7 +826,9 @@ class HostRun:
             found = observed.difference = await asyncio.to_thread(workspace.difference)
         except Exception as error:
             # It is not known what was done, so it cannot be called complete.
-            observed.stopped = observed.stopped or Denied(f"the changes cannot be determined: {describe_error(error)}")
+            observed.stopped = observed.stopped or errors.Denied(
+                f"the changes cannot be determined: {describe_error(error)}"
+            )
             raise
         if found.unread:
             observed.notes.append(Deviation(where="workspace", problem=f"not looked at: {found.unread}"))
@@ -898,7 +870,7 @@ class HostRun:
             missing = f"nothing is confined, so `{command}` was not run"
         elif not changed and not claims:
             missing = "no file was changed, and nothing was checked"
-        elif isinstance(observed.stopped, TimedOut):
+        elif isinstance(observed.stopped, errors.TimedOut):
             missing = NO_TIME
         if missing:
             return CheckedEnding(state="unverified", why=missing, check=command)
@@ -916,7 +888,7 @@ class HostRun:
             return Check(command=command, exit_code=None, output_tail=f"[could not be run: {describe_error(error)}]")
 
     async def _check(self, command: str, workspace: Workspace, *, blame: bool = False) -> Check | None:
-        if isinstance(self.observed.stopped, Cancelled):  # someone wants this to end
+        if isinstance(self.observed.stopped, errors.Cancelled):  # someone wants this to end
             return None
         fresh = os.path.join(self.directory, "verify")
         job = replace(self.job, check=command, setup=self._setup)

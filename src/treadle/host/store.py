@@ -26,17 +26,8 @@ from treadle.errors import NotFound, StorageError, TreadleError
 from treadle.host.evidence import keep_of
 from treadle.host.gate import TrustedKeys
 from treadle.host.signing import RunRegistration, Signer, verify
-from treadle.io.files import (
-    append_line,
-    changing,
-    iter_lines,
-    locked,
-    read,
-    rename,
-    sha256,
-    storage_error,
-    write_atomic,
-)
+from treadle.io import files
+from treadle.io.files import sha256
 from treadle.io.paths import private_dir, state_dir
 from treadle.receipts.statement import envelope, statements
 from treadle.receipts.trace import ours, with_observed
@@ -89,9 +80,9 @@ class ReceiptStore:
         """The store in another place, with the same key."""
         return ReceiptStore(directory, self.signer)
 
-    def _lock(self) -> locked:
+    def _lock(self) -> files.locked:
         private_dir(self.directory)
-        return locked(os.path.join(self.directory, "lock"), 60.0)
+        return files.locked(os.path.join(self.directory, "lock"), 60.0)
 
     def path(self, run_id: str) -> str:
         if not _RUN_ID.fullmatch(run_id):
@@ -112,7 +103,7 @@ class ReceiptStore:
         # The values of variables are private, even where the name does not look like a secret.
         tree["config"]["env"] = dict.fromkeys(order.config.env, MARK)
         private_dir(os.path.dirname(path))
-        write_atomic(path, msgspec.json.format(msgspec.json.encode(tree), indent=2) + b"\n")
+        files.write_atomic(path, msgspec.json.format(msgspec.json.encode(tree), indent=2) + b"\n")
         return path
 
     def register(
@@ -147,10 +138,10 @@ class ReceiptStore:
                 raise StorageError(f"the run {receipt.meta.run_id} has a receipt already", hint=f"it is {path}")
             done, envelopes = self._signed(receipt, last, run)
             if envelopes:
-                write_atomic(self.statements_path(receipt.meta.run_id), envelopes)
-            write_atomic(self._pending, _pretty(done))
+                files.write_atomic(self.statements_path(receipt.meta.run_id), envelopes)
+            files.write_atomic(self._pending, _pretty(done))
             self._append(last, done)
-            rename(self._pending, path)
+            files.rename(self._pending, path)
             with contextlib.suppress(StorageError):  # what it says stands in the receipt, which is stored
                 keep_of(done, self.signer if ours(done)["signature"] else None)
         return done
@@ -201,7 +192,7 @@ class ReceiptStore:
             sha256=receipt.receipt_sha256 or "",
             previous=last.sha256 if last else None,
         )
-        append_line(self._chain, msgspec.json.encode(link), sync=True)
+        files.append_line(self._chain, msgspec.json.encode(link), sync=True)
 
     def _finish_pending(self) -> ChainLink | None:
         """The last link, after finishing what a crash interrupted."""
@@ -211,14 +202,14 @@ class ReceiptStore:
         receipt = self._read(self._pending)
         if last is None or last.run_id != receipt.meta.run_id:
             self._append(last, receipt)
-        rename(self._pending, self.path(receipt.meta.run_id))
+        files.rename(self._pending, self.path(receipt.meta.run_id))
         return self._finish_pending()
 
     def __len__(self) -> int:
-        return sum(1 for _ in iter_lines(self._chain))
+        return sum(1 for _ in files.iter_lines(self._chain))
 
     def links(self) -> Iterator[ChainLink]:
-        for line in iter_lines(self._chain):
+        for line in files.iter_lines(self._chain):
             yield self._link(line)
 
     def _link(self, line: bytes) -> ChainLink:
@@ -227,7 +218,7 @@ class ReceiptStore:
     def _last(self) -> ChainLink | None:
         """The last link, without reading all of them: there may be many. A torn last line is cut off."""
         try:
-            with changing(self._chain) as file:
+            with files.changing(self._chain) as file:
                 file.seek(max(0, os.fstat(file.fileno()).st_size - 8192))
                 *lines, torn = file.read().split(b"\n")
                 if torn:
@@ -235,7 +226,7 @@ class ReceiptStore:
         except FileNotFoundError:
             return None
         except OSError as error:
-            raise storage_error(error, self._chain, "read") from error
+            raise files.storage_error(error, self._chain, "read") from error
         return self._link(lines[-1]) if lines else None
 
     def get(self, run_id: str) -> Receipt:
@@ -248,7 +239,7 @@ class ReceiptStore:
         if not os.path.exists(path):
             raise NotFound(f"there is no receipt {os.path.basename(path).removesuffix('.json')}")
         try:
-            return read_receipt(read(path, receipts.LARGEST), [])
+            return read_receipt(files.read(path, receipts.LARGEST), [])
         except msgspec.MsgspecError as error:
             raise StorageError(f"{path} is not a receipt: {error}") from error
 
@@ -258,7 +249,7 @@ class ReceiptStore:
         """Every sign that a receipt was removed, moved or edited; with keys, also those that none of them signed."""
         problems: list[Problem] = []
         links: list[ChainLink] = []
-        for line in (lines := iter_lines(self._chain)):
+        for line in (lines := files.iter_lines(self._chain)):
             try:
                 link = self._link(line)
             except StorageError as error:
@@ -293,7 +284,7 @@ class ReceiptStore:
         try:
             if not os.path.exists(path := self.path(link.run_id)):
                 return problem("removed", f"receipt {link.sequence} is gone")
-            receipt, refused, left_out = read_strictly(read(path, receipts.LARGEST))
+            receipt, refused, left_out = read_strictly(files.read(path, receipts.LARGEST))
         except (ValueError, TreadleError) as error:
             return problem("unreadable", str(error))
         if refused or left_out:

@@ -32,15 +32,7 @@ from typing import Generic, Protocol, Self, TypeVar
 
 import msgspec
 
-from treadle.errors import (
-    LocalError,
-    PeerClosed,
-    PeerExited,
-    PeerStalled,
-    RemoteError,
-    RemoteProtocolError,
-    TreadleError,
-)
+from treadle import errors
 from treadle.io.link import WRITE_TIMEOUT, Link, Received, Sent, WireConnection
 from treadle.io.process.child import Child
 from treadle.io.sandbox.proxy import Reaching
@@ -51,7 +43,7 @@ from treadle.session import Confinement, Watching
 LAST_BYTES = 0.5
 """Seconds to wait for output that a program wrote before it exited."""
 
-E = TypeVar("E", bound=RemoteError)
+E = TypeVar("E", bound=errors.RemoteError)
 
 
 class TurnBounds(Protocol):
@@ -82,7 +74,7 @@ class Patience(msgspec.Struct, frozen=True, kw_only=True):
 class Peer(Generic[Received, Sent]):
     """A process and the conversation with it. One task may receive; any number of tasks may send."""
 
-    CLOSED: type[RemoteError] = RemoteProtocolError
+    CLOSED: type[errors.RemoteError] = errors.RemoteProtocolError
     """The error for a program that closes its output and goes on running."""
 
     def __init__(
@@ -96,7 +88,7 @@ class Peer(Generic[Received, Sent]):
         """Whether the program itself has exited; what it wrote before may still arrive."""
         self.gone = False
         """Whether nothing of its process tree is left."""
-        self.torn: RemoteProtocolError | None = None
+        self.torn: errors.RemoteProtocolError | None = None
         """Why its last message could not be read, if its output ended inside one."""
         self.hint: str | None = None
         """What to do when it fails, for errors without a better hint."""
@@ -107,7 +99,7 @@ class Peer(Generic[Received, Sent]):
         """What confined it: awaited around a turn, outside of that."""
         self.wired: object = None
         """What stands between it and its model service, for the session that is made of it."""
-        self.failure: TreadleError | None = None
+        self.failure: errors.TreadleError | None = None
         """The error that ended the conversation, raised to the one who receives or sends next."""
         self._heard: deque[Received] = deque()
         self._words = ""
@@ -149,9 +141,9 @@ class Peer(Generic[Received, Sent]):
         """Returns when the system has taken everything. If cancelled, a message may be left half-written."""
         try:
             await self.link.send(*messages)
-        except PeerStalled:
-            raise await self.blame(PeerStalled, f"took no input for {self.link.write_timeout:g} s") from None
-        except PeerClosed:
+        except errors.PeerStalled:
+            raise await self.blame(errors.PeerStalled, f"took no input for {self.link.write_timeout:g} s") from None
+        except errors.PeerClosed:
             raise await self.parted() from None
 
     async def hear(self, seconds: float | None = None) -> deque[Received]:
@@ -172,11 +164,11 @@ class Peer(Generic[Received, Sent]):
                 messages = await self.link.receive()
         except TimeoutError:
             if not self.exited:
-                raise await self.blame(PeerStalled, f"sent nothing for {seconds:g} s") from None
+                raise await self.blame(errors.PeerStalled, f"sent nothing for {seconds:g} s") from None
             messages = None
-        except RemoteProtocolError as error:
+        except errors.RemoteProtocolError as error:
             if not self.link.ended:
-                raise await self.blame(RemoteProtocolError, f"broke the protocol: {error.message}") from error
+                raise await self.blame(errors.RemoteProtocolError, f"broke the protocol: {error.message}") from error
             self.torn, messages = error, None  # how the program ended says more than its unfinished message
         finally:
             self._limit = None
@@ -185,7 +177,7 @@ class Peer(Generic[Received, Sent]):
 
     async def _watch_for_exit(self) -> None:
         """Watch for the exit itself: a process left behind can hold the output open, so it need not end."""
-        with contextlib.suppress(LocalError):
+        with contextlib.suppress(errors.LocalError):
             await self.child.wait()
         self.exited = True
         if self._limit is not None and not self._limit.expired():
@@ -201,14 +193,14 @@ class Peer(Generic[Received, Sent]):
             async with within(seconds):
                 yield
         except TimeoutError:
-            raise await self.blame(PeerStalled, f"{missed} within {seconds:g} s", hint=hint) from None
+            raise await self.blame(errors.PeerStalled, f"{missed} within {seconds:g} s", hint=hint) from None
         except BaseException:
             await self.end()
             raise
 
     # Ending...
 
-    def abort(self, error: TreadleError) -> None:
+    def abort(self, error: errors.TreadleError) -> None:
         """End the conversation: the one who receives or sends gets this error, whatever the program does."""
         if self.failure is None:
             self.failure = error
@@ -218,7 +210,7 @@ class Peer(Generic[Received, Sent]):
         """Close its input and let it exit by itself within `patience.shutdown`, then end what is left."""
         self.child.stdio.close_write()
         if not self.gone:
-            with contextlib.suppress(TimeoutError, LocalError):
+            with contextlib.suppress(TimeoutError, errors.LocalError):
                 async with within(self.patience.shutdown):
                     await self.child.wait()
         await self.end()
@@ -236,7 +228,7 @@ class Peer(Generic[Received, Sent]):
                 self._exit_watch.cancel()
                 self.child.close()
 
-    async def parted(self) -> TreadleError:
+    async def parted(self) -> errors.TreadleError:
         """The error for a program that no longer speaks or listens. It should exit, which gives the better error."""
         if self.failure is not None:
             return self.failure
@@ -246,10 +238,10 @@ class Peer(Generic[Received, Sent]):
                     await self.child.wait()
             except TimeoutError:
                 return await self.blame(self.CLOSED, "closed its output and went on running")
-            except LocalError:
+            except errors.LocalError:
                 pass  # its reaper was killed, so its exit code is unknown
             await self.end()
-        return PeerExited(self.name, self.child.exit_code, self._words, hint=self.hint)
+        return errors.PeerExited(self.name, self.child.exit_code, self._words, hint=self.hint)
 
     async def blame(self, kind: type[E], did: str, *, hint: str | None = None, **more: object) -> E:
         """End the program, and make an error with what it did, how it ended and the end of its stderr."""

@@ -29,16 +29,6 @@ from treadle.wire.common.jsontext import repaired
 from treadle.wire.sidecar import receipts
 from treadle.wire.sidecar.connection import Final, SidecarHello, WorkOrder
 from treadle.wire.sidecar.events import contract_code
-from treadle.wire.sidecar.receipts import (
-    AnyAgentEvent,
-    AssistantDelta,
-    Receipt,
-    RunCompleted,
-    RunStarted,
-    normal,
-    normal_uuid,
-    receipt_hash,
-)
 from treadle.wire.sidecar.repair import NOWHEN, Deviation
 from treadle.workspace.changes import PathChange, quoted
 from treadle.workspace.directories import Oddity, PermissionChange
@@ -61,10 +51,12 @@ def relative(paths: Iterable[str], root: str) -> list[str]:
     return list(found)
 
 
-def claims(claim: Receipt, files: Sequence[str], commands: Sequence[str]) -> dict[str, Any]:
+def claims(claim: receipts.Receipt, files: Sequence[str], commands: Sequence[str]) -> dict[str, Any]:
     """What the sidecar says, for the record. `files` and `commands` are those that its events report."""
     try:
-        matches: bool | None = claim.receipt_sha256 == receipt_hash(normal(claim)) if claim.receipt_sha256 else None
+        matches: bool | None = (
+            claim.receipt_sha256 == receipts.receipt_hash(receipts.normal(claim)) if claim.receipt_sha256 else None
+        )
     except ValueError:
         matches = False
     return {
@@ -81,7 +73,7 @@ def claims(claim: Receipt, files: Sequence[str], commands: Sequence[str]) -> dic
     }
 
 
-def about_identity(claim: Receipt, run_id: str, order_id: str, backend: str | None) -> Iterator[str]:
+def about_identity(claim: receipts.Receipt, run_id: str, order_id: str, backend: str | None) -> Iterator[str]:
     """Whether its receipt is about this run, this order and the program that said hello."""
     for claimed, is_, what in ((claim.meta.run_id, run_id, "run"), (claim.meta.work_order_id, order_id, "order")):
         if _uuid(claimed) != _uuid(is_):
@@ -92,12 +84,14 @@ def about_identity(claim: Receipt, run_id: str, order_id: str, backend: str | No
 
 def _uuid(text: str) -> str:
     try:
-        return normal_uuid(text)
+        return receipts.normal_uuid(text)
     except ValueError:
         return text
 
 
-def about_trace(claim: Receipt, streamed: Sequence[AnyAgentEvent] | None, number: int) -> Iterator[str]:
+def about_trace(
+    claim: receipts.Receipt, streamed: Sequence[receipts.AnyAgentEvent] | None, number: int
+) -> Iterator[str]:
     """Events of its receipt that were never streamed, and those streamed that its receipt, if it has a trace, lacks.
 
     `streamed` is None when there were too many to keep them all; then only their `number` is compared. Times and `ext`
@@ -121,11 +115,11 @@ def about_trace(claim: Receipt, streamed: Sequence[AnyAgentEvent] | None, number
             yield f"{text}: {', '.join(f'{times} {kind}' for kind, times in sorted(kinds.items()))}"
 
 
-def _counts(event: AnyAgentEvent) -> bool:
-    return not isinstance(event, AssistantDelta | RunStarted | RunCompleted)
+def _counts(event: receipts.AnyAgentEvent) -> bool:
+    return not isinstance(event, receipts.AssistantDelta | receipts.RunStarted | receipts.RunCompleted)
 
 
-def _content(event: AnyAgentEvent) -> bytes:
+def _content(event: receipts.AnyAgentEvent) -> bytes:
     tree = msgspec.to_builtins(event)
     return msgspec.json.encode({name: tree[name] for name in sorted(tree.keys() - {"ts", "ext"})}, order="sorted")
 
@@ -140,7 +134,7 @@ def about_files(reported: set[str], found: Difference, *, complete: bool) -> Ite
         yield f"it reported so many files that {len(real - reported)} changed ones could not be compared with its word"
 
 
-def about_patch(claim: Receipt, found: Difference) -> Iterator[str]:
+def about_patch(claim: receipts.Receipt, found: Difference) -> Iterator[str]:
     """Its own patch, if it has one: the same files, and the same lines added and removed."""
     patch = claim.verification.git_diff
     if patch is None:
@@ -166,7 +160,7 @@ _PARTS = (
 )
 
 
-def with_observed(receipt: Receipt, **parts: Any) -> Receipt:
+def with_observed(receipt: receipts.Receipt, **parts: Any) -> receipts.Receipt:
     """A receipt of ours, not yet in the chain, with other facts about some parts of what we did."""
     more = receipt.usage_raw["treadle"]
     changed = {"observed": {**more["observed"], **parts}} if more["format"] >= 2 else parts
@@ -395,7 +389,7 @@ class _OurPart(_Parts, total=False):
     signature: _Signature | None
 
 
-def misshapen(receipt: Receipt) -> str | None:
+def misshapen(receipt: receipts.Receipt) -> str | None:
     """What is wrong with the form of our part of a receipt; None if nothing is, or if it has no such part."""
     raw = receipt.usage_raw
     if not isinstance(raw, dict) or raw.get("treadle") is None:
@@ -407,7 +401,7 @@ def misshapen(receipt: Receipt) -> str | None:
     return None
 
 
-def ours(receipt: Receipt) -> dict[str, Any]:
+def ours(receipt: receipts.Receipt) -> dict[str, Any]:
     """Our part of a receipt with its parts side by side, whatever its format; empty when it is not one of ours."""
     raw = receipt.usage_raw if isinstance(receipt.usage_raw, dict) else {}
     more = raw.get("treadle")

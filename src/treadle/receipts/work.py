@@ -12,49 +12,21 @@ from typing import Any, TypeAlias
 import msgspec
 from msgspec import to_builtins
 
+from treadle import session as sessions
 from treadle.errors import ConfigError, LocalError, NotFound, PolicyNotEnforceable
 from treadle.events import AnyEvent, ErrorInfo, TurnEnded, TurnStarted, Usage
 from treadle.io.machine import DISK
 from treadle.policy.lists import ListPolicy, Lists
 from treadle.receipts.trace import Trace, backplane_setting, best_effort
-from treadle.session import (
-    Agent,
-    AgentInfo,
-    Answer,
-    Confinement,
-    Guards,
-    Limits,
-    ModelWire,
-    Prompt,
-    Rules,
-    Session,
-    SessionSpec,
-)
 from treadle.sessions.totals import ServedTurn, Totals, TurnTotals
 from treadle.wire.common.losses import Row, really_lost
+from treadle.wire.sidecar import receipts
 from treadle.wire.sidecar.connection import PolicyProfile, WorkOrder
 from treadle.wire.sidecar.events import SidecarOutgoing, error_event
-from treadle.wire.sidecar.receipts import (
-    CONTRACT,
-    AnyAgentEvent,
-    BackendIdentity,
-    Capability,
-    ErrorMet,
-    Manifest,
-    Outcome,
-    Receipt,
-    ReceiptMeta,
-    RunCompleted,
-    UsageTotals,
-    Verification,
-    normal_uuid,
-    sealed,
-    timestamp,
-)
 
 # Translates between work orders and our sessions: what an order asks for, and what an agent offers.
 
-_TOOLS: dict[str, Capability] = {
+_TOOLS: dict[str, receipts.Capability] = {
     "read": "tool_read",
     "write": "tool_write",
     "edit": "tool_edit",
@@ -65,7 +37,7 @@ _TOOLS: dict[str, Capability] = {
     "websearch": "tool_web_search",
     "webfetch": "tool_web_fetch",
 }
-_ABILITIES: dict[str, Capability] = {
+_ABILITIES: dict[str, receipts.Capability] = {
     "streaming": "streaming",
     "thinking": "extended_thinking",
     "tools": "tool_use",
@@ -74,15 +46,17 @@ _ABILITIES: dict[str, Capability] = {
 }
 
 
-def identity(info: AgentInfo) -> BackendIdentity:
+def identity(info: sessions.AgentInfo) -> receipts.BackendIdentity:
     from treadle import __version__
 
-    return BackendIdentity(id=f"treadle:{info.name}", backend_version=info.version or None, adapter_version=__version__)
+    return receipts.BackendIdentity(
+        id=f"treadle:{info.name}", backend_version=info.version or None, adapter_version=__version__
+    )
 
 
-def manifest(info: AgentInfo) -> Manifest:
+def manifest(info: sessions.AgentInfo) -> receipts.Manifest:
     """What the agent offers, in the contract's names. What it does not say is not claimed."""
-    found: Manifest = {}
+    found: receipts.Manifest = {}
     for ability, capability in _ABILITIES.items():
         if ability in info.capabilities:
             found[capability] = info.capabilities[ability]
@@ -97,28 +71,28 @@ def manifest(info: AgentInfo) -> Manifest:
     return found
 
 
-def session_spec(order: WorkOrder) -> SessionSpec:
+def session_spec(order: WorkOrder) -> sessions.SessionSpec:
     """Raises ConfigError when the order asks for something impossible."""
     root = os.path.abspath(order.workspace.root)
     if not os.path.isdir(root):
         raise ConfigError(f"the workspace {root} is not a directory")
     config = order.config
-    return SessionSpec(
+    return sessions.SessionSpec(
         cwd=root,
         model=config.model,
         env=config.env,
         rules=rules_of(order.policy),
         mode=None,  # the order's policy decides
-        confinement=Confinement(use="possible"),
-        guards=Guards(judge=ListPolicy(Lists(**to_builtins(order.policy)), root, DISK)),
-        limits=Limits(max_iterations=config.max_turns, max_cost_usd=config.max_budget_usd),
+        confinement=sessions.Confinement(use="possible"),
+        guards=sessions.Guards(judge=ListPolicy(Lists(**to_builtins(order.policy)), root, DISK)),
+        limits=sessions.Limits(max_iterations=config.max_turns, max_cost_usd=config.max_budget_usd),
         extra=vendor(order),
     )
 
 
-def rules_of(policy: PolicyProfile) -> Rules:
+def rules_of(policy: PolicyProfile) -> sessions.Rules:
     """The part of the policy that permission rules can express, for agents that are only given rules."""
-    return Rules(
+    return sessions.Rules(
         deny=(
             *(name for name in policy.disallowed_tools if "*" not in name or name.startswith("mcp__")),
             *(f"Read({pattern})" for pattern in policy.deny_read),
@@ -129,7 +103,7 @@ def rules_of(policy: PolicyProfile) -> Rules:
     )
 
 
-def not_enforceable(order: WorkOrder, info: AgentInfo) -> list[str]:
+def not_enforceable(order: WorkOrder, info: sessions.AgentInfo) -> list[str]:
     """The rules of the order that this agent cannot be held to before it acts, each with the name of its list."""
     if info.capabilities.get("guards") == "native":
         return []
@@ -178,7 +152,7 @@ def _is_user(message: Any) -> bool:
     return isinstance(message, Mapping) and message.get("role") == "user"
 
 
-Adjust: TypeAlias = Callable[[SessionSpec], SessionSpec]
+Adjust: TypeAlias = Callable[[sessions.SessionSpec], sessions.SessionSpec]
 Sink: TypeAlias = Callable[[AnyEvent], Awaitable[None]]
 
 
@@ -189,8 +163,8 @@ class AgentWork:
         self,
         run_id: str,
         order: WorkOrder,
-        agent: Agent,
-        info: AgentInfo,
+        agent: sessions.Agent,
+        info: sessions.AgentInfo,
         *,
         adjust: Adjust | None = None,
         sink: Sink | None = None,
@@ -199,7 +173,7 @@ class AgentWork:
         translation is yielded; while it waits, the session is held back."""
         self.run_id = run_id
         self.order = order
-        self.session: Session | None = None
+        self.session: sessions.Session | None = None
         self.reaches: Sequence[str] | None = None
         self._agent = agent
         self._info = info
@@ -212,15 +186,15 @@ class AgentWork:
         self._reason: str | None = None
         self._trace = Trace()
         self._totals = TurnTotals()
-        self._wire: ModelWire | None = None
+        self._wire: sessions.ModelWire | None = None
         self._seen: set[str] = set()
         """The kinds of events that occurred."""
         self._started = time.time()
-        self._outcome: Outcome = "failed"
+        self._outcome: receipts.Outcome = "failed"
         self._passthrough = passthrough(order)
         self._out = SidecarOutgoing(order.workspace.root, passthrough=self._passthrough)
 
-    async def events(self) -> AsyncGenerator[list[AnyAgentEvent], None]:
+    async def events(self) -> AsyncGenerator[list[receipts.AnyAgentEvent], None]:
         """What happens, in batches, until the session is closed. Raises what keeps it from starting."""
         if self._reason is not None:
             self._outcome = "partial"
@@ -230,7 +204,7 @@ class AgentWork:
         self.session = await self._agent.open(self._adjust(spec) if self._adjust is not None else spec)
         self.reaches = self.session.info.reaches
         await self._say(prompt_of(self.order))
-        last: list[AnyAgentEvent] | None = None
+        last: list[receipts.AnyAgentEvent] | None = None
         if self._reason is not None:
             await self.cancel(self._reason)
         try:
@@ -260,9 +234,11 @@ class AgentWork:
                 details={"rules": rules},
             )
 
-    async def _translated(self, batch: list[AnyEvent]) -> tuple[list[AnyAgentEvent], list[AnyAgentEvent] | None]:
+    async def _translated(
+        self, batch: list[AnyEvent]
+    ) -> tuple[list[receipts.AnyAgentEvent], list[receipts.AnyAgentEvent] | None]:
         """The batch in the contract's terms; the second part is set when the turn has ended."""
-        made: list[AnyAgentEvent] = []
+        made: list[receipts.AnyAgentEvent] = []
         for event in batch:
             if self._sink is not None:
                 await self._sink(event)
@@ -290,9 +266,9 @@ class AgentWork:
         assert self.session is not None
         after = 0 if self._served is None else self._served.seen
         self._served = ServedTurn(self.session, after=after, beside=True)
-        await self._served.prompt(Prompt(text=text))
+        await self._served.prompt(sessions.Prompt(text=text))
 
-    def _ended(self) -> list[AnyAgentEvent]:
+    def _ended(self) -> list[receipts.AnyAgentEvent]:
         """Settle the outcome. A failed run shows an error; most agents have reported theirs already."""
         ended = self._totals.summary()
         self._outcome = "complete" if ended.outcome == "completed" else "partial"
@@ -300,8 +276,8 @@ class AgentWork:
             return []
         self._outcome = "failed"
         error: ErrorInfo | None = ended.error
-        reported = any(isinstance(event, ErrorMet) for event in self._trace.events("1970-01-01T00:00:00Z"))
-        return [error_event(error, timestamp(time.time()))] if error is not None and not reported else []
+        reported = any(isinstance(event, receipts.ErrorMet) for event in self._trace.events("1970-01-01T00:00:00Z"))
+        return [error_event(error, receipts.timestamp(time.time()))] if error is not None and not reported else []
 
     async def cancel(self, reason: str) -> None:
         """Let it stop in its own way; `events` then ends as usual."""
@@ -322,7 +298,7 @@ class AgentWork:
             await self._served.interrupt("a person has a message")
         return True
 
-    async def answer(self, request: str, answer: Answer) -> None:
+    async def answer(self, request: str, answer: sessions.Answer) -> None:
         """Answer an Asked. Raises NotFound when it is no longer open."""
         if self.session is None:
             raise NotFound("there is no session that could have asked")
@@ -338,21 +314,21 @@ class AgentWork:
         """What the session reported and this wire did not carry, and what the agent could not report."""
         return really_lost(self._info.losses, "sidecar", self._seen)
 
-    def receipt(self) -> Receipt:
+    def receipt(self) -> receipts.Receipt:
         """What the agent claims."""
         finished, summary = time.time(), self._totals.summary()
         usage = summary.usage
-        trace = self._trace.events(timestamp(finished))
-        if not any(isinstance(event, RunCompleted) for event in trace[-1:]):
-            trace.append(RunCompleted(ts=timestamp(finished), message=self._reason or self._outcome))
-        return sealed(
-            Receipt(
-                meta=ReceiptMeta(
+        trace = self._trace.events(receipts.timestamp(finished))
+        if not any(isinstance(event, receipts.RunCompleted) for event in trace[-1:]):
+            trace.append(receipts.RunCompleted(ts=receipts.timestamp(finished), message=self._reason or self._outcome))
+        return receipts.sealed(
+            receipts.Receipt(
+                meta=receipts.ReceiptMeta(
                     run_id=as_uuid(self.run_id),
                     work_order_id=as_uuid(self.order.id),
-                    contract_version=CONTRACT,
-                    started_at=timestamp(self._started),
-                    finished_at=timestamp(finished),
+                    contract_version=receipts.CONTRACT,
+                    started_at=receipts.timestamp(self._started),
+                    finished_at=receipts.timestamp(finished),
                     duration_ms=max(0, round(finished * 1000) - round(self._started * 1000)),
                 ),
                 backend=identity(self._info),
@@ -366,10 +342,12 @@ class AgentWork:
                     },
                     **_model_wire(self._wire, usage),
                 },
-                usage=UsageTotals(**usage.counts()) if usage.calls and not usage.estimated else UsageTotals(),
+                usage=receipts.UsageTotals(**usage.counts())
+                if usage.calls and not usage.estimated
+                else receipts.UsageTotals(),
                 trace=trace,
                 artifacts=[],
-                verification=Verification(harness_ok=False),
+                verification=receipts.Verification(harness_ok=False),
                 outcome=self._outcome,
             )
         )
@@ -378,12 +356,12 @@ class AgentWork:
 def as_uuid(text: str) -> str:
     """Turn an invalid id, as some hosts send, into a valid one, always the same: receipts need one."""
     try:
-        return normal_uuid(text)
+        return receipts.normal_uuid(text)
     except ValueError:
         return str(uuid.uuid5(uuid.NAMESPACE_OID, text))
 
 
-def _model_wire(wire: ModelWire | None, seen: Totals) -> dict[str, Any]:
+def _model_wire(wire: sessions.ModelWire | None, seen: Totals) -> dict[str, Any]:
     """How the agent's model was reached. Through the gateway, the usage is what passed, beside what it says itself."""
     if wire is None:
         return {}

@@ -21,16 +21,6 @@ from treadle.io.files import locked
 from treadle.io.paths import private_dir, state_dir
 from treadle.io.process.programs import distrust
 from treadle.io.sandbox import methods, places
-from treadle.io.sandbox.places import (
-    Matches,
-    activity,
-    dot_files,
-    mentioned,
-    not_replaced,
-    open_up,
-    prepare,
-    real_homes,
-)
 from treadle.io.tasks import limited, start_held
 from treadle.policy import patterns
 from treadle.policy.network import GROUPS, named, parse_network, permitted, refusal
@@ -87,7 +77,7 @@ class Sealing:
         self._time_left = time_left
         self._made: list[InPlace] | None = None
         self._home = ""
-        self._nested = Matches(write, _is_repository, opens=open_up)
+        self._nested = places.Matches(write, _is_repository, opens=places.open_up)
         self.theirs: set[str] = set()
         """The git directories below the workspaces that were there before, or that the user has made since."""
         self._last = _RepositoryLook()
@@ -176,7 +166,7 @@ class Sealing:
         """The git directories in the workspaces now. What came since the last look, while no program of ours ran, the
         user has made. What came while one ran may be the program's."""
         began, last = time.monotonic(), self._last
-        starts, running = activity(self._write)
+        starts, running = places.activity(self._write)
         found = self._nested.find()
         if last.starts == starts and not running:
             new = set(found) - last.found
@@ -189,7 +179,9 @@ class Sealing:
     def _look_again(self, after: bool) -> None:
         """Before or after a command, if that can tell us something and takes no time that a person would notice."""
         last = self._last
-        if self._made is not None and (last.seconds < QUICK or not after and last.starts == activity(self._write)[0]):
+        if self._made is not None and (
+            last.seconds < QUICK or not after and last.starts == places.activity(self._write)[0]
+        ):
             self._look()
 
     async def ready(self) -> list[str]:
@@ -304,7 +296,7 @@ def settled(asked: Confinement, settings: Settings) -> Confinement:
     sandbox = settings.sandbox
     if asked.use in ("auto", "possible") and sandbox.use is not None:
         asked = msgspec.structs.replace(asked, use="on" if sandbox.use else "off")
-    readable = (*asked.readable, *map(os.path.expanduser, sandbox.read), *mentioned(_set_up(settings)))
+    readable = (*asked.readable, *map(os.path.expanduser, sandbox.read), *places.mentioned(_set_up(settings)))
     sockets = (*asked.sockets, *filter(os.path.isabs, map(_expanded, sandbox.sockets)))
     asked = msgspec.structs.replace(asked, readable=readable, sockets=sockets)
     if asked.limits == ResourceLimits():
@@ -384,10 +376,10 @@ class Confining:
         """Further places of the home directory that are shown, such as those of skills."""
         self._temp: str | None = None
         self._home: str | None = None
-        self._hidden = Matches((), lambda path: False)
-        self._read_only = Matches((), lambda path: False)
+        self._hidden = places.Matches((), lambda path: False)
+        self._read_only = places.Matches((), lambda path: False)
         self.files = FileGate(session, lambda: self.sealing.made)
-        self._obeyed = Matches(self._write, self._is_obeyed, PACKAGES, opens=open_up)
+        self._obeyed = places.Matches(self._write, self._is_obeyed, PACKAGES, opens=places.open_up)
         self._known: set[str] | None = None
         """The obeyed names that are there by the person's will, or have passed the gate; None before the first look."""
         self._stuck: set[str] = set()
@@ -440,13 +432,13 @@ class Confining:
         """A commit may have what is on the disk, if all of that has passed."""
         self.sealing.files_pass = self._mode is not None and not any(map(os.path.lexists, self._stuck))
 
-    def _matches(self, wanted: list[str]) -> Matches:
+    def _matches(self, wanted: list[str]) -> places.Matches:
         """Files that match: a pattern with a fixed beginning is searched there, any other in all writable places."""
         roots: list[str] = []
         for start in (start for pattern in wanted for start in patterns.starts(pattern)):
             roots += [place for place in self._write if places.is_under(place, start)] or [start]
         outermost = [one for one in roots if not any(places.is_under(one, other) and one != other for other in roots)]
-        return Matches(dict.fromkeys(outermost), lambda path: any(patterns.match(one, path) for one in wanted))
+        return places.Matches(dict.fromkeys(outermost), lambda path: any(patterns.match(one, path) for one in wanted))
 
     @property
     def wanted(self) -> bool:
@@ -527,7 +519,7 @@ class Confining:
         found = methods.available()
         if found.method is None:
             return "commands run without a sandbox: " + "; ".join(found.problems)
-        cannot = [*found.cannot, *filter(None, [not_replaced()])]
+        cannot = [*found.cannot, *filter(None, [places.not_replaced()])]
         return f"the sandbox ({found.method}) cannot {', '.join(cannot)}" if cannot else ""
 
     def announced(self, emit: Callable[[Event], None]) -> Confinement | None:
@@ -581,8 +573,8 @@ class Confining:
         return {path: why for path, why in self._holding().items() if places.is_under(path, *self._write)}
 
     def _dot_files(self) -> list[str]:
-        inside = any(places.is_under(home, *self._write) for home in real_homes())
-        return dot_files(self._write, [*self.asked.readable, *self.asked.write]) if inside else []
+        inside = any(places.is_under(home, *self._write) for home in places.real_homes())
+        return places.dot_files(self._write, [*self.asked.readable, *self.asked.write]) if inside else []
 
     def _temporary(self) -> str:
         """One /tmp and one home directory for the session: what a command leaves there is there for the next."""
@@ -590,7 +582,7 @@ class Confining:
             from treadle.workspace.private_git import for_everything
 
             self._temp, self._home = scratch.make("sandbox"), scratch.make("home")
-            prepare(self._home, for_everything())
+            places.prepare(self._home, for_everything())
         return self._temp
 
     def watching(self, other: Watching | None, *, ruled: bool = True) -> Watching:
@@ -638,7 +630,7 @@ class Confining:
         found = (
             {path for path in self._obeyed.find() if not self._is_granted(path)} if self._mode is not None else set()
         )
-        starts, running = activity(self._write)
+        starts, running = places.activity(self._write)
         if self._known is None or starts == self._starts and not running:
             self._known = found
         self._known |= {path for path in found if any(places.is_under(one, path) for one in self._agreed)}

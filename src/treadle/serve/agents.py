@@ -24,16 +24,8 @@ from treadle.serve.envelope import JSON, broken, failure, fitted, not_routed
 from treadle.serve.gate import Gate
 from treadle.serve.tokens import Tokens
 from treadle.sessions.abilities import can
-from treadle.wire.a2a.messages import (
-    CARD_PATH,
-    CONTENT_TYPE_NOT_SUPPORTED,
-    REASONS,
-    VERSION_HEADER,
-    VERSION_NOT_SUPPORTED,
-    VERSIONS,
-    card,
-    version_of,
-)
+from treadle.wire.a2a import messages
+from treadle.wire.a2a.messages import VERSIONS
 from treadle.wire.common.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, PARSE_ERROR, Fault
 
 if TYPE_CHECKING:
@@ -56,7 +48,7 @@ class A2aServer:
         self._streams = 0
         name = door.info.name
         self._card = msgspec.json.encode(
-            card(
+            messages.card(
                 name=f"Treadle ({name})",
                 description=f"The coding agent {name}, in a working directory of its owner.",
                 url=f"{address}/",
@@ -65,14 +57,14 @@ class A2aServer:
                 token=tokens is not None,
             )
         )
-        routes = [Route(CARD_PATH, self._show_card), Route("/", self._rpc, methods=["POST"])]
+        routes = [Route(messages.CARD_PATH, self._show_card), Route("/", self._rpc, methods=["POST"])]
         refusing: Any = {404: not_routed, 405: not_routed, Exception: broken}
         app = Starlette(routes=routes, lifespan=None, exception_handlers=refusing)
         self.gate = Gate(
             app,
             tokens or Tokens(),
             names=names,
-            public=lambda path: tokens is None or path == CARD_PATH,
+            public=lambda path: tokens is None or path == messages.CARD_PATH,
             cookie="treadle_a2a",
             secure=address.startswith("https:"),
             hint=A2A_HINT,
@@ -96,15 +88,17 @@ class A2aServer:
         name: str | int | None = None
         try:
             if request.headers.get("content-type", "").partition(";")[0].strip().lower() not in TYPES:
-                raise Fault(CONTENT_TYPE_NOT_SUPPORTED, f"the Content-Type of a request is {JSON}")
+                raise Fault(messages.CONTENT_TYPE_NOT_SUPPORTED, f"the Content-Type of a request is {JSON}")
             found = _request(body)
             name = _id(found)
             method, params = _parts(found)
-            header = request.headers.get(VERSION_HEADER, "") or request.query_params.get(VERSION_HEADER, "")
-            version = version_of(header)
+            header = request.headers.get(messages.VERSION_HEADER, "") or request.query_params.get(
+                messages.VERSION_HEADER, ""
+            )
+            version = messages.version_of(header)
             if version is None:
                 problem = f"version {header[:20]!r} is not spoken here, but {' and '.join(VERSIONS)}"
-                raise Fault(VERSION_NOT_SUPPORTED, problem)
+                raise Fault(messages.VERSION_NOT_SUPPORTED, problem)
             device = request.scope["device"]
             result = await self._door.call("" if device is None else device.id, version, method, params)
             if isinstance(result, AsyncGenerator):
@@ -168,8 +162,8 @@ def _id(found: dict[str, Any]) -> str | int | None:
 
 def _failed(name: Any, fault: Fault) -> dict[str, Any]:
     error: dict[str, Any] = {"code": fault.code, "message": fault.message}
-    if fault.code in REASONS:
-        error["data"] = [{"@type": _ERROR_INFO, "reason": REASONS[fault.code], "domain": "a2a-protocol.org"}]
+    if fault.code in messages.REASONS:
+        error["data"] = [{"@type": _ERROR_INFO, "reason": messages.REASONS[fault.code], "domain": "a2a-protocol.org"}]
     return {"jsonrpc": "2.0", "id": name, "error": error}
 
 

@@ -18,20 +18,9 @@ from __future__ import annotations
 import time
 
 from treadle.light import TYPE_CHECKING, Any
-from treadle.terminal import judge
+from treadle.terminal import judge, states
 from treadle.terminal.keyboard import as_paste, refusal
 from treadle.terminal.loop import now_ms
-from treadle.terminal.states import (
-    AT_REST,
-    IDLE,
-    LOOK_LONGEST,
-    LOOK_PAUSE,
-    SETTLE_MAX,
-    SETTLED,
-    SETTLED_AGENT,
-    UNKNOWN,
-    WAITING,
-)
 from treadle.wire.common.jsontext import dumps, repaired
 from treadle.wire.terminal import frames as wire
 
@@ -170,7 +159,9 @@ class Prompts:
         finally:
             self._stepping = False
         if self.queue and self.queue[0].stage in ("queued", "typing", "entered"):
-            pause = LOOK_LONGEST if self.queue[0].waits and self.queue[0].stage == "queued" else LOOK_PAUSE
+            pause = (
+                states.LOOK_LONGEST if self.queue[0].waits and self.queue[0].stage == "queued" else states.LOOK_PAUSE
+            )
             self.session.loop.at("prompt", time.monotonic() + pause / 1000, self.step)
         else:
             self.session.loop.cancel("prompt")
@@ -197,7 +188,7 @@ class Prompts:
             return False
         if prompt.waits:
             return False
-        if why in ("settling", "clearing", "stopped") and now_ms() - prompt.since < SETTLE_MAX:
+        if why in ("settling", "clearing", "stopped") and now_ms() - prompt.since < states.SETTLE_MAX:
             return False
         return self._over(prompt, "refused", why, state)
 
@@ -205,12 +196,12 @@ class Prompts:
         """Why it cannot be typed now."""
         watch = self.session.watch
         why = refusal(state, prompt.data, enter=True)
-        if why and (prompt.waits or why != UNKNOWN):
+        if why and (prompt.waits or why != states.UNKNOWN):
             return why
         watch.pulse.take(now_ms())
         if watch.pulse.stopped or why:
             return "stopped" if watch.pulse.stopped else why
-        if prompt.waits and state["name"] != IDLE:
+        if prompt.waits and state["name"] != states.IDLE:
             return str(state["name"])
         detector = watch.agent.detector
         if detector is None:
@@ -221,7 +212,7 @@ class Prompts:
         ):
             return ""  # without a box, only a report says that it is idle
         if prompt.how & wire.REPLACE and prompt.cleared < CLEAR_MAX:
-            if state["name"] in (IDLE, "error"):
+            if state["name"] in (states.IDLE, "error"):
                 prompt.cleared += 1
                 self.session.type(CLEAR if prompt.cleared == 1 else b"\x7f" + CLEAR)
                 prompt.since = now_ms()
@@ -255,16 +246,18 @@ class Prompts:
         watch, now = self.session.watch, now_ms()
         watch.pulse.take(now)
         waited = now - prompt.since - (watch.pulse.stopped_ms - prompt.stopped)
-        if not prompt.anyway and state["name"] in WAITING:
+        if not prompt.anyway and state["name"] in states.WAITING:
             return self._unseen(prompt, state["name"], state)
         ready = not prompt.data or self._seen(prompt, waited)
         if not ready or watch.pulse.stopped:
-            if waited > (SETTLE_MAX if prompt.anyway else prompt.patience):
+            if waited > (states.SETTLE_MAX if prompt.anyway else prompt.patience):
                 if not prompt.anyway:
                     return self._unseen(prompt, "unseen", state)
             else:
                 return False
-        at_rest = (IDLE, "error") if watch.agent.box_seen else (IDLE, "error", UNKNOWN)  # a text hides a shell's prompt
+        at_rest = (
+            (states.IDLE, "error") if watch.agent.box_seen else (states.IDLE, "error", states.UNKNOWN)
+        )  # a text hides a shell's prompt
         if not prompt.anyway and (state["name"] not in at_rest or state.get("settling")):
             # It has begun to do something by itself, which may end in a dialog.
             return self._unseen(prompt, state["name"], state) if waited > prompt.patience else False
@@ -273,7 +266,7 @@ class Prompts:
         submits = self._submits(prompt)
         self.session.type(b"\r")
         watch.typed(now)
-        if submits is not None and state["name"] not in WAITING:
+        if submits is not None and state["name"] not in states.WAITING:
             watch.entered(submits, now, prompt.patience)
             prompt.submission = watch.submission
         self._stage(prompt, "entered")
@@ -292,8 +285,8 @@ class Prompts:
         watch, now = self.session.watch, now_ms()
         detector = watch.agent.detector
         if detector is None or (text := judge.content(detector, watch.view.lines())) is None and self._boxless():
-            return waited >= SETTLED // 2 and (watch.quiet(now) >= SETTLED or waited >= SETTLE_MAX)
-        return watch.quiet(now) >= SETTLED_AGENT and judge.holds(text, prompt.data)
+            return waited >= states.SETTLED // 2 and (watch.quiet(now) >= states.SETTLED or waited >= states.SETTLE_MAX)
+        return watch.quiet(now) >= states.SETTLED_AGENT and judge.holds(text, prompt.data)
 
     def _boxless(self) -> bool:
         """An agent that is known only by its reports, such as one whose screen has never shown a box."""
@@ -316,7 +309,7 @@ class Prompts:
         if mine is None or mine.outcome or watch.submission is not mine:
             self._stage(prompt, "taken")
             return True
-        if state["name"] == UNKNOWN and not state.get("settling"):
+        if state["name"] == states.UNKNOWN and not state.get("settling"):
             return self._over(prompt, "unsubmitted", self._why_not(mine), state)
         return False
 
@@ -330,12 +323,12 @@ class Prompts:
         """Wait for the end of its turn. If it asks something, its sender is told, and the queue waits for the end."""
         if state.get("settling"):
             return False
-        if state["name"] in (IDLE, "error"):
+        if state["name"] in (states.IDLE, "error"):
             return self._over(prompt, "over", "", state)
-        if state["name"] in AT_REST or state["name"] == UNKNOWN:
+        if state["name"] in states.AT_REST or state["name"] == states.UNKNOWN:
             self._tell(prompt, state["name"], state)
-            if state["name"] == UNKNOWN and state.get("hint") == IDLE:
-                return self._over(prompt, "over", UNKNOWN, state)
+            if state["name"] == states.UNKNOWN and state.get("hint") == states.IDLE:
+                return self._over(prompt, "over", states.UNKNOWN, state)
         return False
 
     # Telling...

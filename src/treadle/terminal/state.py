@@ -21,28 +21,6 @@ from treadle.terminal import detectors, judge, states
 from treadle.terminal.judge import Submission, Verdict
 from treadle.terminal.reports import Announcements
 from treadle.terminal.settings import TerminalSettings
-from treadle.terminal.states import (
-    ANSWERING,
-    AT_REST,
-    AT_WORK,
-    AWAKE_MAX,
-    FILE_PAUSE,
-    FIRST_AWAKE_MAX,
-    FIRST_IDLE,
-    FIRST_SCREEN,
-    HOLD,
-    LOOK_LONGEST,
-    LOOK_PAUSE,
-    QUIET,
-    RESTLESS,
-    STALE,
-    STARTING,
-    STILL,
-    SUBMITTED,
-    UNKNOWN,
-    WAITING,
-    may_follow,
-)
 from treadle.wire.terminal.frames import ACTIVE, DEAD, IDLE, STATE_NAMES, STREAMING, THINKING, TOOL_USE
 
 if TYPE_CHECKING:
@@ -327,7 +305,13 @@ def classifier(name: str, now: int, threshold: int = 3000, debounce: int = 200) 
 
 # The state as the basic protocol has it: one byte, which a classifier's own states limit.
 
-WIRE = {"thinking": THINKING, "streaming": STREAMING, "tool_use": TOOL_USE, "working": ACTIVE, SUBMITTED: THINKING}
+WIRE = {
+    "thinking": THINKING,
+    "streaming": STREAMING,
+    "tool_use": TOOL_USE,
+    "working": ACTIVE,
+    states.SUBMITTED: THINKING,
+}
 
 
 class WireState:
@@ -342,7 +326,7 @@ class WireState:
     def settle(self, accepted: Accepted, now: int) -> None:
         """Record when the state changes."""
         wire, since = self.rhythm.state(now), self.rhythm.since
-        if accepted.verdict and accepted.state in AT_REST:
+        if accepted.verdict and accepted.state in states.AT_REST:
             wire, since = IDLE, accepted.since
         elif accepted.verdict and accepted.state in WIRE:
             wire, since = WIRE[accepted.state], accepted.since
@@ -522,7 +506,7 @@ class Moments:
         self.died: int | None = None
         self.typed: int | None = None
         self.moving_since = now  # since when there has been constant output that nothing known explains
-        self.looked = now - LOOK_PAUSE
+        self.looked = now - states.LOOK_PAUSE
         self.late_until = now  # our own process was not run for a while; what it did not see until then says nothing
 
 
@@ -556,7 +540,7 @@ class Watch:
 
         `answered`: a person's terminal answers them; then only the status query is ours to answer.
         """
-        if now - self._at.output > STILL:
+        if now - self._at.output > states.STILL:
             self._at.moving_since = now
         self._at.output = now
         self._stale = True
@@ -565,8 +549,8 @@ class Watch:
         found = b""
         if self._whole or b"\x1b" in data:
             found = self._scan(data, now, answered)
-        self._stale = self._announced.look_at_file(now, FILE_PAUSE) or self._stale
-        if self.agent.detector and now - self._at.looked >= LOOK_PAUSE:
+        self._stale = self._announced.look_at_file(now, states.FILE_PAUSE) or self._stale
+        if self.agent.detector and now - self._at.looked >= states.LOOK_PAUSE:
             self.look(now)
         self._settle(now)
         return found
@@ -616,7 +600,7 @@ class Watch:
 
     def late(self, now: int) -> None:
         """Our own process was not run for a while, so silence until now says nothing about the program."""
-        self._at.late_until = now + HOLD
+        self._at.late_until = now + states.HOLD
         self._stale = True
 
     def died(self, now: int) -> None:
@@ -668,10 +652,10 @@ class Watch:
             return
         seen = max(now - accepted.candidate_since, now - self._at.output)  # a screen without output has not changed
         if seen >= self._hold(verdict) and self._rested(verdict, now):
-            if verdict.state in AT_WORK and accepted.state not in AT_WORK and verdict.source == "screen":
+            if verdict.state in states.AT_WORK and accepted.state not in states.AT_WORK and verdict.source == "screen":
                 self.turns += 1
             accepted.accept()
-            if verdict.state not in WAITING:
+            if verdict.state not in states.WAITING:
                 self.dialogs.left(verdict.state)
             self.agent.settled = self.agent.settled or verdict.state == "idle"
 
@@ -682,21 +666,21 @@ class Watch:
 
     def _legal(self, verdict: Verdict) -> Verdict:
         """What cannot follow is not believed: see `states`."""
-        if may_follow(self._accepted.state, verdict.state):
+        if states.may_follow(self._accepted.state, verdict.state):
             return verdict
-        return Verdict(UNKNOWN, verdict.source, f"{verdict.words}: {verdict.state} after {self._accepted.state}")
+        return Verdict(states.UNKNOWN, verdict.source, f"{verdict.words}: {verdict.state} after {self._accepted.state}")
 
     def _hold(self, verdict: Verdict) -> int:
         """How long a new state must be seen. Reported states, and work that has begun, count at once."""
-        if verdict.source in ("osc 7501", "state file", TYPED, PROCESS) or verdict.state in AT_WORK:
+        if verdict.source in ("osc 7501", "state file", TYPED, PROCESS) or verdict.state in states.AT_WORK:
             return 0
-        if verdict.source == "title" and verdict.state in WAITING:
+        if verdict.source == "title" and verdict.state in states.WAITING:
             return 0
         detector = self.agent.detector
         settle = detector.settle_ms if detector and not verdict.sure else 0
         if verdict.state == "idle" and self._first:
-            settle = max(settle, FIRST_IDLE)
-        return max(settle, HOLD)
+            settle = max(settle, states.FIRST_IDLE)
+        return max(settle, states.HOLD)
 
     @property
     def _first(self) -> bool:
@@ -709,9 +693,9 @@ class Watch:
             return True
         self.pulse.take(now)
         asleep = self.pulse.asleep(now)
-        if asleep is None or asleep >= (FIRST_IDLE if self._first else HOLD):
+        if asleep is None or asleep >= (states.FIRST_IDLE if self._first else states.HOLD):
             return True
-        most = FIRST_AWAKE_MAX if self._first else AWAKE_MAX
+        most = states.FIRST_AWAKE_MAX if self._first else states.AWAKE_MAX
         return not self.pulse.stopped and now - self._accepted.candidate_since >= most
 
     def _judge(self, now: int) -> Verdict:
@@ -724,7 +708,7 @@ class Watch:
         verdict = self._agents_verdict(grid, lines, now) if self.agent.detector else None
         if verdict is None and report:
             verdict = judge.by_report(report, quiet)
-            if verdict.state in WAITING:
+            if verdict.state in states.WAITING:
                 verdict.content = judge.content_of(verdict, [verdict.message] if verdict.message else lines)
         verdict = verdict or (grid and self._prompt(grid, lines)) or self._unknown(lines, now)
         if verdict.state == "idle":
@@ -744,11 +728,11 @@ class Watch:
             age=now - self._at.started,
         )
         verdict = judge.judge(agent.detector, evidence)
-        if verdict.state in AT_WORK:
+        if verdict.state in states.AT_WORK:
             self._at.moving_since = now
         elif verdict.state == "idle" and not verdict.sure and self._restless(now):
-            verdict = Verdict(UNKNOWN, MOVING, "an input box, but the screen moves on by itself")
-        if verdict.state == UNKNOWN and agent.by == "sight":
+            verdict = Verdict(states.UNKNOWN, MOVING, "an input box, but the screen moves on by itself")
+        if verdict.state == states.UNKNOWN and agent.by == "sight":
             verdict = (grid and self._prompt(grid, lines)) or verdict
         agent.box_seen = agent.box_seen or judge.find_box(agent.detector.box, lines) is not None
         return verdict
@@ -756,13 +740,13 @@ class Watch:
     def _doubted(self, verdict: Verdict, now: int) -> Verdict:
         """Idle is what a screen shows on which nothing happens. It is only believed if we and the program could act."""
         if self.behind:
-            return Verdict(UNKNOWN, PROCESS, "it has written more than we have read")
+            return Verdict(states.UNKNOWN, PROCESS, "it has written more than we have read")
         if now < self._at.late_until:
-            return Verdict(UNKNOWN, PROCESS, "our own process was not run for a while")
+            return Verdict(states.UNKNOWN, PROCESS, "our own process was not run for a while")
         if self.pulse.stopped:
             self.pulse.take(now)
             if self.pulse.stopped:
-                return Verdict(UNKNOWN, PROCESS, "the program is stopped")
+                return Verdict(states.UNKNOWN, PROCESS, "the program is stopped")
         return verdict
 
     def _after_enter(self, verdict: Verdict, now: int) -> Verdict:
@@ -782,17 +766,19 @@ class Watch:
             return verdict
         self.pulse.take(now)
         if mine.waited(now, self.pulse.stopped_ms) < mine.limit:
-            return Verdict(SUBMITTED, TYPED, "Enter was pressed, and nothing has come of it yet")
+            return Verdict(states.SUBMITTED, TYPED, "Enter was pressed, and nothing has come of it yet")
         detector = self.agent.detector
         if detector and judge.holds(judge.content(detector, lines), mine.data):
             self.submission, mine.lost, self._stale = None, True, True  # from now on the screen says what it is doing
         return Verdict(
-            UNKNOWN, TYPED, f"neither a turn nor a dialog nor an error was seen within {mine.limit / 1000:g} s of Enter"
+            states.UNKNOWN,
+            TYPED,
+            f"neither a turn nor a dialog nor an error was seen within {mine.limit / 1000:g} s of Enter",
         )
 
     def _restless(self, now: int) -> bool:
         """Whether it seems to work in a way that its table does not know, as a later version may."""
-        return now - self._at.output <= STILL and self._at.output - self._at.moving_since >= RESTLESS
+        return now - self._at.output <= states.STILL and self._at.output - self._at.moving_since >= states.RESTLESS
 
     def _prompt(self, grid: Grid, lines: list[str]) -> Verdict | None:
         """A prompt at the cursor, with nothing after it, means a shell or an interpreter."""
@@ -806,18 +792,18 @@ class Watch:
             if not why and self._home not in (0, front.group) and process_table.look(self._home):
                 why = "another program has the terminal"
             if why:
-                return Verdict(UNKNOWN, "terminal", f"{line.strip()[-40:]!r}, but {why}")
+                return Verdict(states.UNKNOWN, "terminal", f"{line.strip()[-40:]!r}, but {why}")
             self._home = front.group
         return Verdict("idle", "prompt", line.strip()[-80:])
 
     def _unknown(self, lines: list[str], now: int) -> Verdict:
-        if not any(lines) and now - self._at.started < FIRST_SCREEN:
-            return Verdict(STARTING, "screen", "nothing is drawn yet")
-        return Verdict(UNKNOWN, "rhythm", "this program is not one of those that are known")
+        if not any(lines) and now - self._at.started < states.FIRST_SCREEN:
+            return Verdict(states.STARTING, "screen", "nothing is drawn yet")
+        return Verdict(states.UNKNOWN, "rhythm", "this program is not one of those that are known")
 
     def _current(self, now: int) -> Verdict:
         accepted = self._accepted
-        if self._stale or accepted.candidate or accepted.verdict is None or now - self._at.looked >= LOOK_PAUSE:
+        if self._stale or accepted.candidate or accepted.verdict is None or now - self._at.looked >= states.LOOK_PAUSE:
             self.look(now)
         assert accepted.verdict
         return accepted.verdict
@@ -840,11 +826,11 @@ class Watch:
         """Whether the dialog has been answered, and may be about to go."""
         typed, dialog = self._at.typed, self.dialogs.current
         answered = dialog is not None and dialog.answered is not None
-        return verdict.state in WAITING and answered and typed is not None and now - typed < ANSWERING
+        return verdict.state in states.WAITING and answered and typed is not None and now - typed < states.ANSWERING
 
     def _not_ready(self, verdict: Verdict, now: int) -> bool:
         """Whether a dialog is not drawn yet, or still ignores keys."""
-        if verdict.state not in WAITING:
+        if verdict.state not in states.WAITING:
             return False
         return not verdict.content or now < self._hears_at()
 
@@ -868,7 +854,7 @@ class Watch:
             "began": self._accepted.since,
             "since_ms": now - self._accepted.since,
             "agent": self.agent.name,
-            "waiting_for": verdict.state if verdict.state in WAITING else None,
+            "waiting_for": verdict.state if verdict.state in states.WAITING else None,
             "message": (dialog.asks if dialog else verdict.message) or None,
             "dialog": dialog.id if dialog else None,
             "mode": (judge.mode(self.agent.detector, self.view.lines()) if self.agent.detector else "") or None,
@@ -878,7 +864,7 @@ class Watch:
             or self._not_ready(verdict, now)
             or self._slow(verdict)
             or self.behind,
-            "hint": self._wire.hint(now) if verdict.state == UNKNOWN else None,
+            "hint": self._wire.hint(now) if verdict.state == states.UNKNOWN else None,
             "why": verdict.why(),
             "tasks": len(self._announced.tasks),
             "turns": self.turns,
@@ -931,12 +917,16 @@ class Watch:
         times = []
         if accepted.candidate:
             held = accepted.candidate_since + self._hold(accepted.candidate)
-            times.append(held if held > now else now + HOLD)
+            times.append(held if held > now else now + states.HOLD)
         if self._stale:
-            pause = LOOK_PAUSE if self.agent.detector else max(LOOK_PAUSE, at.output + QUIET - at.looked)
-            times.append(at.looked + min(pause, LOOK_LONGEST))
+            pause = (
+                states.LOOK_PAUSE
+                if self.agent.detector
+                else max(states.LOOK_PAUSE, at.output + states.QUIET - at.looked)
+            )
+            times.append(at.looked + min(pause, states.LOOK_LONGEST))
         if watched:
-            times.append(now + FILE_PAUSE * 4)
+            times.append(now + states.FILE_PAUSE * 4)
         times += [time for time in (self._wire.rhythm.next_change(now),) if time is not None and time > now]
         times += [time for time in self._by_state() if time > now]
         return min(times, default=None)
@@ -946,19 +936,19 @@ class Watch:
         at, verdict = self._at, self._accepted.verdict
         if verdict is None:
             return []
-        if verdict.state == STARTING:
-            return [at.started + FIRST_SCREEN]
-        if verdict.state in AT_WORK:
-            return [at.output + STALE]
+        if verdict.state == states.STARTING:
+            return [at.started + states.FIRST_SCREEN]
+        if verdict.state in states.AT_WORK:
+            return [at.output + states.STALE]
         if verdict.source == MOVING:
-            return [at.output + STILL + 1]
-        if verdict.state == SUBMITTED:
-            return [at.looked + QUIET]
+            return [at.output + states.STILL + 1]
+        if verdict.state == states.SUBMITTED:
+            return [at.looked + states.QUIET]
         if verdict.source == PROCESS:
-            return [at.late_until, at.looked + LOOK_LONGEST]
-        if verdict.state not in WAITING:
+            return [at.late_until, at.looked + states.LOOK_LONGEST]
+        if verdict.state not in states.WAITING:
             return []
-        return [self._hears_at(), *([at.typed + ANSWERING] if at.typed is not None else [])]
+        return [self._hears_at(), *([at.typed + states.ANSWERING] if at.typed is not None else [])]
 
     # The terminal's modes...
 

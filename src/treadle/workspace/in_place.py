@@ -26,15 +26,6 @@ from treadle.session import Mount
 from treadle.workspace import index_file, private_git
 from treadle.workspace.gate import Crossing, TreeGate, named_programs, on_disk, persons_tips, settings_files, waiting
 from treadle.workspace.git import is_git
-from treadle.workspace.private_git import (
-    STATES,
-    BadListing,
-    GitListing,
-    known_as,
-    misleads,
-    read_listing,
-    ref_files,
-)
 from treadle.workspace.store import GITLINK, lacks, receive
 from treadle.workspace.user_repository import ID, REF, UserRepository, forget, keep
 
@@ -158,12 +149,12 @@ class Takeover:
 
     def _check_refs(self) -> None:
         """Git would look for refs in all that a link leads to, and that can be everything."""
-        for path in ref_files(self.private):
+        for path in private_git.ref_files(self.private):
             if os.path.islink(path) and os.path.isdir(path):
                 name = os.path.relpath(path, self.private)
                 raise WorkspaceError(f"{name} of the agent's repository is a link to a directory")
 
-    async def take(self, found: GitListing, inside: Inside) -> list[str]:
+    async def take(self, found: private_git.GitListing, inside: Inside) -> list[str]:
         """After a command or a turn. Returns what the user should know; nothing when all was taken over."""
         notes = await self._stashes(found, inside)
         if found.unfinished:
@@ -174,10 +165,10 @@ class Takeover:
             )
         return notes + await self._follow(found, inside)
 
-    async def left(self, inside: Inside) -> GitListing:
+    async def left(self, inside: Inside) -> private_git.GitListing:
         """What there is, of a session that has ended."""
         await asyncio.to_thread(self._check_refs)
-        return read_listing(await inside(LIST, {}))
+        return private_git.read_listing(await inside(LIST, {}))
 
     async def adopt(self, inside: Inside) -> list[str]:
         """Take over all that can be, also what is unfinished: then the user's git shows the same conflicts, and the
@@ -192,7 +183,7 @@ class Takeover:
             notes += _to_finish(found)
         return notes
 
-    async def _follow(self, found: GitListing, inside: Inside) -> list[str]:
+    async def _follow(self, found: private_git.GitListing, inside: Inside) -> list[str]:
         notes: list[str] = []
         others, gone, refused = self._others(found)
         moves = self._moves(found)
@@ -211,11 +202,11 @@ class Takeover:
             notes += self._once(f"the agent's {name} stays in its own repository: such refs are not taken over")
         return notes
 
-    def _staged(self, found: GitListing) -> index_file.Entries:
+    def _staged(self, found: private_git.GitListing) -> index_file.Entries:
         """The entries of the agent's index that differ from what both had."""
         return {path: entry for path, entry in found.entries.items() if self._entries.get(path) != entry}
 
-    def _others(self, found: GitListing) -> tuple[dict[str, str], list[str], list[str]]:
+    def _others(self, found: private_git.GitListing) -> tuple[dict[str, str], list[str], list[str]]:
         """Refs that the agent made or moved, beside those checked out; deleted ones; and those that are not taken."""
         heads = (found.head, self.head)
         known = {**self.refs, **self._apart}
@@ -225,7 +216,7 @@ class Takeover:
         silent = (*private_git.PRIVATE_REFS, *TAKEN)
         return taken, gone, [name for name in changed if not name.startswith(silent)]
 
-    def _moves(self, found: GitListing) -> dict[str, tuple[str, str | None]]:
+    def _moves(self, found: private_git.GitListing) -> dict[str, tuple[str, str | None]]:
         """How the branch that was checked out moves, and the one that now is: the new and the old commit of each."""
         heads = [name for name in dict.fromkeys((self.head, found.head)) if REF.fullmatch(name) and name in found.refs]
         moves = {name: (found.refs[name], self.refs.get(name)) for name in heads}
@@ -284,9 +275,9 @@ class Takeover:
 
     def _hand_over(self, others: dict[str, str]) -> str:
         """Move the person's refs of these names, all or none. Returns why not."""
-        names, elsewhere = known_as([*self.refs, *others]), self.user.checked_out_elsewhere()
+        names, elsewhere = private_git.known_as([*self.refs, *others]), self.user.checked_out_elsewhere()
         for name in others:
-            if name not in self.refs and misleads(name, names):
+            if name not in self.refs and private_git.misleads(name, names):
                 return f"{_short(name)} misleads git"
             if name in elsewhere:
                 return f"{_short(name)} is checked out in another worktree"
@@ -351,7 +342,7 @@ class Takeover:
         done = self.user.run("update-ref", "-m", f"treadle: {self.name}", "--stdin", stdin=commands, check=False)
         return done.complaint or f"exit code {done.code}" if done.code else ""
 
-    def _move_head(self, found: GitListing, moves: dict[str, tuple[str, str | None]]) -> list[str]:
+    def _move_head(self, found: private_git.GitListing, moves: dict[str, tuple[str, str | None]]) -> list[str]:
         """HEAD, the branches concerned, and the index: all of them, or none and a ref of ours."""
         if waits := self._asks(found, moves):
             self.stale = True
@@ -381,7 +372,7 @@ class Takeover:
         self._moved_along()
         return []
 
-    def _asks(self, found: GitListing, moves: dict[str, tuple[str, str | None]]) -> str:
+    def _asks(self, found: private_git.GitListing, moves: dict[str, tuple[str, str | None]]) -> str:
         """Why the person decides about this; empty when it passes the gate."""
         commits = [new for new, _ in moves.values()] + [*filter(ID.fullmatch, [found.head])]
         known = {path for path, _, _ in found.conflicts}
@@ -392,7 +383,7 @@ class Takeover:
         lost = (self._lost(name, new) for name, (new, _) in moves.items())
         return self._waits(commits, staged) or next(filter(None, lost), "")
 
-    def _show_unfinished(self, found: GitListing) -> None:
+    def _show_unfinished(self, found: private_git.GitListing) -> None:
         """While the index is still held, so that no git sees one without the other."""
         if not found.unfinished:
             return
@@ -403,11 +394,15 @@ class Takeover:
             if commits := found.commits(name):
                 write_atomic(self.user.file(name), "".join(f"{one}\n" for one in commits).encode())
 
-    def _obstacle(self, found: GitListing, moves: dict[str, tuple[str, str | None]]) -> str:
+    def _obstacle(self, found: private_git.GitListing, moves: dict[str, tuple[str, str | None]]) -> str:
         """Why the checkout cannot follow the agent; empty when it can."""
         if found.unfinished and (why := self._cannot_show(found)):
             return why
-        if REF.fullmatch(found.head) and found.head != self.head and misleads(found.head, known_as(self.refs)):
+        if (
+            REF.fullmatch(found.head)
+            and found.head != self.head
+            and private_git.misleads(found.head, private_git.known_as(self.refs))
+        ):
             return f"a branch called {_short(found.head)} misleads git"
         if self.user.head() != self.head or self._user_refs().get(self.head) != self.refs.get(self.head):
             return "you committed or switched meanwhile"
@@ -417,8 +412,8 @@ class Takeover:
             return f"{_short(found.head)} is checked out in another worktree"
         return ""
 
-    def _cannot_show(self, found: GitListing) -> str:
-        own = next((name for name in sorted(STATES) if os.path.lexists(self.user.file(name))), "")
+    def _cannot_show(self, found: private_git.GitListing) -> str:
+        own = next((name for name in sorted(private_git.STATES) if os.path.lexists(self.user.file(name))), "")
         if own:
             return f"a merge, rebase or the like is unfinished in your repository ({own})"
         for name in PLAIN:
@@ -464,7 +459,7 @@ class Takeover:
             ]
         return [f"{reason}: the agent's commits are kept as the branch {_short(name)}, and nothing else was changed"]
 
-    async def _stashes(self, found: GitListing, inside: Inside) -> list[str]:
+    async def _stashes(self, found: private_git.GitListing, inside: Inside) -> list[str]:
         notes: list[str] = []
         for commit in found.stashes:
             name = f"refs/treadle/stash/{self.name}/{commit[:12]}"
@@ -495,7 +490,7 @@ def recalled(directory: str, name: str) -> tuple[str, dict[str, str]]:
     return head, dict(line.split(" ", 1) for line in lines)
 
 
-def _to_finish(found: GitListing) -> list[str]:
+def _to_finish(found: private_git.GitListing) -> list[str]:
     """What is left to do for the user."""
     notes = []
     for name, (what, abort) in PLAIN.items():
@@ -732,13 +727,13 @@ class InPlace(Takeover):
         self._settled = False
         try:
             await asyncio.to_thread(self._check_refs)
-            found = read_listing(await inside(LIST, self._known()))
+            found = private_git.read_listing(await inside(LIST, self._known()))
             notes = await self.take(found, inside)
             self._settled = not found.unfinished
         except TimedOut as error:  # the next command or turn tries again
             later = "it is kept, and taken over by the next turn or session here"
             return self._once(f"what the agent did with git was not taken over: {error}; {later}")
-        except (TreadleError, BadListing, OSError) as error:
+        except (TreadleError, private_git.BadListing, OSError) as error:
             notes = self._once(f"what the agent did with git was not taken over: {error}")
         self._seen = self._private_state()
         return notes
@@ -760,4 +755,4 @@ def _stamp(path: str) -> tuple[int, int, int] | None:
 
 def _stamps(git: str) -> list[tuple[str, tuple[int, int, int] | None]]:
     """Of every ref that is a file."""
-    return [(path, _stamp(path)) for path in ref_files(git)]
+    return [(path, _stamp(path)) for path in private_git.ref_files(git)]

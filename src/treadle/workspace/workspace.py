@@ -22,25 +22,9 @@ from treadle.errors import Denied, TreadleError, WorkspaceError
 from treadle.io.descriptors import remove_tree
 from treadle.io.process.programs import distrust
 from treadle.io.records import FileRecord
-from treadle.workspace import private_git
+from treadle.workspace import directories, private_git
 from treadle.workspace.changes import Delta, PathChange, TreeEntry, status_lines
 from treadle.workspace.checkouts import uncommitted
-from treadle.workspace.directories import (
-    COPY_CAP,
-    MISSING,
-    Copy,
-    Look,
-    Oddity,
-    PermissionChange,
-    Watched,
-    bring_files,
-    files_under,
-    hidden_changes,
-    news,
-    permission_changes,
-    take,
-    write_files,
-)
 from treadle.workspace.gate import AGREED, TreeGate, crossings, holds
 from treadle.workspace.git import is_git
 from treadle.workspace.merge import Merged, MergePlan, plan_back
@@ -136,8 +120,8 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
     """What could not be read."""
     hidden: tuple[str, ...] | None = None
     """Changes that are not in the patch: ignored files, and files in `.git`. None when they could not be determined."""
-    oddities: tuple[Oddity, ...] = ()
-    permissions: tuple[PermissionChange, ...] = ()
+    oddities: tuple[directories.Oddity, ...] = ()
+    permissions: tuple[directories.PermissionChange, ...] = ()
     """What no tree holds: permissions that were changed, beyond being executable."""
 
 
@@ -149,7 +133,7 @@ class Workspace:
         place: Prepared,
         store: Store,
         notes: Sequence[str] = (),
-        look: Look | None = None,
+        look: directories.Look | None = None,
     ) -> None:
         distrust(place.source, place.root)
         self.place = place
@@ -157,7 +141,7 @@ class Workspace:
         self.store = store
         self.notes = list(notes)
         self._look = look
-        self._watched: Watched | None = None
+        self._watched: directories.Watched | None = None
         self._difference: Difference | None = None
         self._seal = store.seal()
         self._refs: dict[str, str] | None = None
@@ -189,7 +173,7 @@ class Workspace:
         look = self._take(base)
         before, after = self.place.before, _tree_at(self.store, look, self.inside)
         changes = tuple(delta.change for delta in self.store.deltas(before, after))
-        seen = [one for one in news(self._look, look) if one.path.startswith(self.inside)]
+        seen = [one for one in directories.news(self._look, look) if one.path.startswith(self.inside)]
         found = [replace(one, path=one.path.removeprefix(self.inside)) for one in seen]
         stated = _committed(self.store, self.place, look)
         if self.place.mode != "worktree" and stated != look.tree:  # a submodule is at another commit
@@ -202,16 +186,16 @@ class Workspace:
             changes=changes,
             patch=self.store.patch(before, after),
             status=status_lines(changes),
-            unread="; ".join(f"{one.path}: {one.note}" for one in found if one.kind in MISSING),
+            unread="; ".join(f"{one.path}: {one.note}" for one in found if one.kind in directories.MISSING),
             hidden=None if self._look is None else tuple(self._hidden(self._look, look)),
             oddities=tuple(found),
             permissions=tuple(self._permissions(look)),
         )
         return self._difference
 
-    def _take(self, base: Mapping[str, TreeEntry]) -> Look:
-        def look() -> Look:
-            found = take(
+    def _take(self, base: Mapping[str, TreeEntry]) -> directories.Look:
+        def look() -> directories.Look:
+            found = directories.take(
                 self.store,
                 self.top,
                 base=base,
@@ -227,7 +211,7 @@ class Workspace:
             found = look()
         return found
 
-    def _with_links(self, look: Look, base: Mapping[str, TreeEntry]) -> Look:
+    def _with_links(self, look: directories.Look, base: Mapping[str, TreeEntry]) -> directories.Look:
         """What is committed of it: submodules are one entry there, and their files are only for the check."""
         files = {**as_links(self.store, base, look.files, self.top, os.path.join(self.top, ".git"))}
         self._filled = {path: entry for path, entry in look.files.items() if path not in files}
@@ -245,13 +229,13 @@ class Workspace:
         user = self.place.repository()
         return user.excludes() if user is not None else ""
 
-    def _permissions(self, look: Look) -> list[PermissionChange]:
-        found = permission_changes(self._look, look) if self._look is not None else []
+    def _permissions(self, look: directories.Look) -> list[directories.PermissionChange]:
+        found = directories.permission_changes(self._look, look) if self._look is not None else []
         here = [one for one in found if one.path.startswith(self.inside)]
         return [replace(one, path=one.path.removeprefix(self.inside)) for one in here]
 
-    def _hidden(self, before: Look, after: Look) -> list[str]:
-        found = [path for path in hidden_changes(before, after) if not _OURS.search(path)]
+    def _hidden(self, before: directories.Look, after: directories.Look) -> list[str]:
+        found = [path for path in directories.hidden_changes(before, after) if not _OURS.search(path)]
         here = [path.removeprefix(self.inside) for path in found if path.startswith(self.inside)]
         if not self.inside:
             return here
@@ -295,16 +279,18 @@ class Workspace:
             os.path.join(self.place.directory, JOURNAL)
         )
 
-    def source_tree(self, earlier: Look | None = None) -> str | None:
+    def source_tree(self, earlier: directories.Look | None = None) -> str | None:
         """The tree of the source as it is now; None when not all of it can be read."""
         try:
             return self._look_at_source(earlier).complete
         except (TreadleError, OSError):  # what was applied stays applied
             return None
 
-    def _look_at_source(self, earlier: Look | None = None) -> Look:
+    def _look_at_source(self, earlier: directories.Look | None = None) -> directories.Look:
         base, excludes = self.store.files(self.place.before), self._excludes()
-        return take(self.store, self.place.source, base=base, earlier=earlier, excludes=excludes, git_files=False)
+        return directories.take(
+            self.store, self.place.source, base=base, earlier=earlier, excludes=excludes, git_files=False
+        )
 
     def write_result(self, directory: str, bring: Sequence[str] | None = None, tree: str = "") -> str:
         """Write the result, or another tree, into a fresh directory. Returns the directory in it that stands for the
@@ -318,10 +304,10 @@ class Workspace:
         files = self.store.files(tree or found.whole)
         links = tuple(f"{path}/" for path, link in self._links.items() if files.get(path) == link)
         files |= {path: entry for path, entry in self._filled.items() if path.startswith(links)}
-        write_files(self.store, files, directory)
+        directories.write_files(self.store, files, directory)
         here = os.path.normpath(os.path.join(directory, self.inside or "."))
         os.makedirs(here, exist_ok=True)
-        bring_files(place.source, here, self._brought(bring, found))
+        directories.bring_files(place.source, here, self._brought(bring, found))
         user = place.repository() if place.mode != "staged" and place.commit is not None else None
         if user is not None and not self.inside and place.at_top(user):
             private_git.make(os.path.join(directory, ".git"), user, head=place.commit, refs=self._refs)
@@ -344,7 +330,7 @@ class Workspace:
 
     def _brought(self, names: Sequence[str] | None, found: Difference) -> list[str]:
         if self.place.mode == "worktree" or (names is not None and self.place.mode == "staged"):
-            return [path for name in names or () for path in files_under(self.place.source, name)]
+            return [path for name in names or () for path in directories.files_under(self.place.source, name)]
         if self._look is None:
             return []
         changed = set(found.hidden or ()) if self.place.mode == "pass_through" else set()
@@ -456,8 +442,8 @@ def prepare(
     name: str,
     include: Sequence[str] = (),
     exclude: Sequence[str] = (),
-    cap: int = COPY_CAP,
-    watched: Watched | None = None,
+    cap: int = directories.COPY_CAP,
+    watched: directories.Watched | None = None,
     origin: Origin | None = None,
 ) -> Workspace:
     """Make a workspace for `source`. `directory` is the run's own; `name` tells its branch from others. `watched`
@@ -469,7 +455,7 @@ def prepare(
     try:
         made = _from_commit(source, directory, name) if mode == "worktree" else None
         if made is None:
-            copy = Copy(source, _copy(directory), include, exclude, cap)
+            copy = directories.Copy(source, _copy(directory), include, exclude, cap)
             made = _from_files(mode, source, directory, copy, watched, origin)
     except BaseException:
         abandon(directory)
@@ -485,7 +471,9 @@ def look_at(source: str, directory: str) -> Workspace:
     """The directory `source` itself, to tell what is changed there from now on. Nothing is kept in the person's
     repository; `directory` is for our store, and may be removed at any time."""
     source = os.path.realpath(source)
-    return _from_files("pass_through", source, directory, Copy(source, "", (), (), 0), None, None, held=False)
+    return _from_files(
+        "pass_through", source, directory, directories.Copy(source, "", (), (), 0), None, None, held=False
+    )
 
 
 def _copy(directory: str) -> str:
@@ -496,8 +484,8 @@ def _from_files(
     mode: WorkspaceMode,
     source: str,
     directory: str,
-    copy: Copy,
-    watched: Watched | None,
+    copy: directories.Copy,
+    watched: directories.Watched | None,
     origin: Origin | None,
     *,
     held: bool = True,
@@ -520,7 +508,7 @@ def _from_files(
             notes += filter(None, [keep(user, directory, commit)])  # before the look: it is not the agent's act
         if inside != ".":
             files = {path[len(inside) + 1 :]: one for path, one in files.items() if path.startswith(f"{inside}/")}
-    look = take(
+    look = directories.take(
         store,
         root,
         base=files,
@@ -548,7 +536,7 @@ def _from_files(
     return Workspace(place, store, notes, look)
 
 
-def _committed(store: Store, place: Prepared, look: Look) -> str:
+def _committed(store: Store, place: Prepared, look: directories.Look) -> str:
     """The tree that git would make of what was found; only of a whole checkout, for attributes are of one."""
     user = place.repository()
     if user is None or place.commit is None or place.mode != "worktree" and not place.at_top(user):
@@ -573,10 +561,10 @@ def _from_commit(source: str, directory: str, name: str) -> Workspace:
     start = _commit(user)
     if start is None:
         raise WorkspaceError(f"{user.top} has no commit to start from", hint="commit something first")
-    top, branch, look = _copy(directory), f"treadle/{name}", Look()
+    top, branch, look = _copy(directory), f"treadle/{name}", directories.Look()
     store = Store.make(os.path.join(directory, STORE), **lending(user))
     look.tree, look.files = store.borrow_tree(start, look.folders)
-    look.seen = write_files(store, look.files, top)
+    look.seen = directories.write_files(store, look.files, top)
     private_git.make(os.path.join(top, ".git"), user, head=f"refs/heads/{branch}", at=start)
     inside = os.path.relpath(source, os.path.realpath(user.top))
     root = os.path.normpath(os.path.join(os.path.realpath(top), inside))
@@ -613,12 +601,12 @@ def _commit(user: UserRepository) -> str | None:
     return found if done.code == 0 and ID.fullmatch(found) else None
 
 
-def _tree_at(store: Store, look: Look, inside: str) -> str:
+def _tree_at(store: Store, look: directories.Look, inside: str) -> str:
     """The tree of a directory in a look; the empty tree if it has no files."""
     return look.folders[inside][1] if inside in look.folders else store.put_tree([])
 
 
-def make_readable(root: str, oddities: Sequence[Oddity]) -> bool:
+def make_readable(root: str, oddities: Sequence[directories.Oddity]) -> bool:
     """Restore permissions that a run removed in a directory of ours; otherwise it could hide things there. Whether any
     of what was unreadable may be readable now."""
     done = False

@@ -18,25 +18,13 @@ from typing import Any, NamedTuple, Protocol, TextIO, TypeVar
 
 from msgspec.structs import replace
 
+from treadle import events
 from treadle.agent.providers.known import window
 from treadle.agents import agent_settings, declared, find_card
 from treadle.cli.chat.page import Page
 from treadle.cli.chat.question import Question
 from treadle.cli.render import brief, one_line, printable
 from treadle.errors import Cancelled, ConfigError, NotFound, TreadleError, Unsupported
-from treadle.events import (
-    FINISHED,
-    Answered,
-    AnyEvent,
-    Asked,
-    ModelRouted,
-    TaskChanged,
-    ToolEnded,
-    ToolStarted,
-    TurnEnded,
-    TurnStarted,
-    Usage,
-)
 from treadle.io.files import append_lines, write_atomic
 from treadle.io.process.child import Tail, start
 from treadle.io.tasks import start_held
@@ -260,7 +248,7 @@ class Attention:
             self._working, self._began = True, time.monotonic()
         self._title("working")
 
-    def asked(self, asked: Asked) -> None:
+    def asked(self, asked: events.Asked) -> None:
         """A question has come up."""
         self._title("waits for you")
         self._call(f"treadle asks: {asked.text}")
@@ -308,12 +296,12 @@ class Status:
     def follow(self, session: Session) -> None:
         self._session, self._routed, self._context = session, "", 0
 
-    def feed(self, event: AnyEvent) -> None:
-        if isinstance(event, Usage):
+    def feed(self, event: events.AnyEvent) -> None:
+        if isinstance(event, events.Usage):
             self._totals = self._totals.plus(event)
             if event.parent is None:
                 self._context = event.prompt_tokens + event.output_tokens
-        elif isinstance(event, ModelRouted):
+        elif isinstance(event, events.ModelRouted):
             self._routed = event.model
 
     def words(self) -> list[str]:
@@ -357,20 +345,20 @@ class Reporter:
             self._last = report
             self._write()
 
-    def asked(self, asked: Asked) -> None:
+    def asked(self, asked: events.Asked) -> None:
         kind = "question" if asked.kind == "question" else "permission"
         self.say("blocked", kind=kind, message=asked.text)
 
-    def event(self, event: AnyEvent) -> None:
+    def event(self, event: events.AnyEvent) -> None:
         """Report what happens in a turn. What happens in its tasks does not count."""
         if event.parent is not None:
             return
-        if isinstance(event, ToolStarted):
+        if isinstance(event, events.ToolStarted):
             self.say("working", message=f"{event.name} {brief(event)}")
-        elif isinstance(event, ToolEnded):
+        elif isinstance(event, events.ToolEnded):
             self.say("working")
 
-    def at_rest(self, waiting: Sequence[Asked]) -> None:
+    def at_rest(self, waiting: Sequence[events.Asked]) -> None:
         """Report that the turn is over, and what background tasks still ask."""
         if waiting:
             self.asked(waiting[0])
@@ -439,7 +427,7 @@ class Talk:
         """The last turn, with all that was denied since the last check."""
         self.queued: deque[str] = deque()
         """Prompts to send after this turn, as they were typed."""
-        self.waiting: list[Asked] = []
+        self.waiting: list[events.Asked] = []
         """Unanswered questions of background tasks."""
         self.pickers: dict[str, Picker] = {}
         self._ran: list[str] = []
@@ -456,7 +444,7 @@ class Talk:
         self.hand: Hand | None = None
         self._more = asyncio.Event()
         self._rest = asyncio.Event()
-        self._fresh: asyncio.Queue[Asked] = asyncio.Queue()
+        self._fresh: asyncio.Queue[events.Asked] = asyncio.Queue()
         self._beside: set[asyncio.Task[Any]] = set()
 
     # What a person does
@@ -529,7 +517,7 @@ class Talk:
             heard = False
             self.view.print(self.page.note("yellow", f"{error.message}: this is the next prompt instead"))
         if heard:
-            self.gathering.look(TurnStarted(prompt=text))
+            self.gathering.look(events.TurnStarted(prompt=text))
             self.view.print(self.page.note("bold", f"» {text}"))
         else:
             self.queue(text)
@@ -698,7 +686,7 @@ class Talk:
 
     async def _put_questions(self) -> None:
         """Ask the person what comes up while a command runs. A question still open at its end is kept for later."""
-        asked: Asked | None = None
+        asked: events.Asked | None = None
         try:
             while True:
                 asked = await self._fresh.get()
@@ -716,7 +704,7 @@ class Talk:
                 if not event.turn:
                     continue
                 self._show(event)
-                if isinstance(event, Asked) and not await self._ask(event) and event.parent is not None:
+                if isinstance(event, events.Asked) and not await self._ask(event) and event.parent is not None:
                     self._put_aside(event)  # the turn is over, but the task that asks still runs
         finally:
             self._turn = None
@@ -726,7 +714,7 @@ class Talk:
         self.view.print(self.page.total(summary))
         self._offer(summary)
 
-    def _show(self, event: AnyEvent) -> None:
+    def _show(self, event: events.AnyEvent) -> None:
         self.status.feed(event)
         self.gathering.look(event)
         self.reporter.event(event)
@@ -739,19 +727,19 @@ class Talk:
     async def watch(self) -> None:
         """Show what happens outside of turns: how background tasks end, and what they ask."""
         async for event in self.session.events(after=-1, observer=True):
-            if isinstance(event, Answered):
+            if isinstance(event, events.Answered):
                 self.waiting = [asked for asked in self.waiting if asked.request != event.request]
             elif event.turn:
                 continue
-            elif isinstance(event, Asked):
+            elif isinstance(event, events.Asked):
                 self._put_aside(event)
             elif self._busy is not None:
                 self._show(event)
-            elif isinstance(event, TaskChanged) and event.task and event.task.status in FINISHED:
+            elif isinstance(event, events.TaskChanged) and event.task and event.task.status in events.FINISHED:
                 news = f"{event.task_id} ({event.task.label}) {event.change}: /agent read {event.task_id}"
                 self.view.print(self.page.note("dim", news))
 
-    def _put_aside(self, asked: Asked) -> None:
+    def _put_aside(self, asked: events.Asked) -> None:
         """Keep a question until the person has time for it; while a command runs, they have time now."""
         if self._busy is not None:
             self._fresh.put_nowait(asked)
@@ -761,12 +749,12 @@ class Talk:
         if self._turn is None:
             self.reporter.asked(asked)
 
-    def _print_waiting(self, asked: Asked) -> None:
+    def _print_waiting(self, asked: events.Asked) -> None:
         who = asked.parent or "the agent"
         asks = Question(asked, self.cwd).headline
         self.view.print(self.page.note("yellow", f"{who} asks: {asks} (press Enter to answer)"))
 
-    async def _ask(self, asked: Asked) -> bool:
+    async def _ask(self, asked: events.Asked) -> bool:
         """Ask a question for as long as it is open. Returns whether the person answered it."""
         # A program that drives the chat answers as soon as it hears of the question, so tell it only when keys are
         # accepted.
@@ -798,10 +786,10 @@ class Talk:
             self.leave()
             return Answer(decision="deny", text="the person left")
 
-    async def _gone(self, asked: Asked) -> None:
+    async def _gone(self, asked: events.Asked) -> None:
         """Wait until the question is settled in another way: by its deadline, or because the turn ended."""
         async for event in self.session.events(after=asked.seq, observer=True):
-            over = isinstance(event, TurnEnded) and event.turn == asked.turn
+            over = isinstance(event, events.TurnEnded) and event.turn == asked.turn
             if over or getattr(event, "request", None) == asked.request:
                 return
 

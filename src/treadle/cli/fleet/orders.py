@@ -17,18 +17,8 @@ import msgspec
 
 from treadle.cli.as_json import json_option, show_json
 from treadle.cli.chat.page import Page
-from treadle.cli.fleet.common import (
-    LATE,
-    ORDER,
-    age,
-    exit_code,
-    fleet_command,
-    money,
-    table,
-    tell_asking,
-    with_bus,
-    with_order,
-)
+from treadle.cli.fleet import common
+from treadle.cli.fleet.common import table
 from treadle.cli.render import colourful, one_line, printable
 from treadle.cli.terminal import duration
 from treadle.errors import ConfigError, TimedOut
@@ -104,21 +94,21 @@ def submit(as_json: bool, wait: bool, timeout: float | None, dry_run: bool, bund
         if not as_json:
             for each in given:
                 click.echo(each.id if each.new else f"{each.id}  (given before)")
-        waits = [client.wait(bus, each.id, timeout, tell_asking) for each in given] if wait else []
+        waits = [client.wait(bus, each.id, timeout, common.tell_asking) for each in given] if wait else []
         ended = await asyncio.gather(*waits)
         return given, list(ended)
 
     try:
-        given, ended = with_bus(work)
+        given, ended = common.with_bus(work)
     except TimedOut as error:
         click.echo(f"treadle: {error}", err=True)
-        sys.exit(LATE)
+        sys.exit(common.LATE)
     if as_json:
         show_json(ended if wait else given)
     elif wait:
         for order in ended:
             click.echo(f"{order.id}  {order.state}" + (f": {order.why}" if order.why else ""))
-    sys.exit(max([exit_code(order.state) for order in ended], default=0))
+    sys.exit(max([common.exit_code(order.state) for order in ended], default=0))
 
 
 async def _with_names(bus: Any, spec: Any, bundle: bool) -> Any:
@@ -164,16 +154,16 @@ def watch(source: str | None, label: str, poll: str, token: str, stop: bool, as_
     from treadle.wire.fleet.records import WatchRecord
 
     if source is None:
-        found = with_bus(watching.watches)
+        found = common.with_bus(watching.watches)
         return show_json([record for record, _ in found.values()]) if as_json else _show_watches(found)
     if stop:
-        return with_bus(lambda bus: watching.end(bus, source, label))
+        return common.with_bus(lambda bus: watching.end(bus, source, label))
     order = _in_a_checkout(_given(options))
     if not order.get("root"):
         raise ConfigError("this directory is not in a git repository", hint="name it: --root DIR")
     order["root"] = os.path.abspath(os.path.expanduser(order["root"]))
     record = WatchRecord(source=source, label=label, token=token, order=order, every=duration(poll), by=client.me())
-    name = with_bus(lambda bus: watching.begin(bus, record))
+    name = common.with_bus(lambda bus: watching.begin(bus, record))
     show_json({"watch": name, "source": source, "label": label}) if as_json else click.echo(name)
 
 
@@ -343,7 +333,7 @@ def ls(as_json: bool, watch: bool, helpers: bool, **options: Any) -> None:
         return []
 
     on_its_way: dict[str, Any] = {}
-    orders = with_bus(work)
+    orders = common.with_bus(work)
     if as_json:
         from treadle.landing.views import standing_of
 
@@ -365,8 +355,8 @@ def _table(orders: list[Any], on_its_way: Mapping[str, Any]) -> None:
     for order in orders:
         state, why = standing_of(order, on_its_way)
         state += "!" if state == "asking" else ""
-        place = [order.id, state, age(order.changed), order.agent[:20], order.node or "-", str(order.attempt)]
-        rows.append([*place, money(order.used), order.title[:70]])
+        place = [order.id, state, common.age(order.changed), order.agent[:20], order.node or "-", str(order.attempt)]
+        rows.append([*place, common.money(order.used), order.title[:70]])
         if why and state not in ("done", "running"):
             rows[-1][-1] += f"  ({one_line(why)[:200]})"
     table(rows)
@@ -401,7 +391,7 @@ def _show_order(found: dict[str, Any]) -> None:
         click.echo(f"waits     {waits['text']}")
 
 
-@fleet_command("show", _show_order, of=client.resolve)
+@common.fleet_command("show", _show_order, of=client.resolve)
 async def show(bus: Any, order: str) -> Any:
     """Show an order: its task, state, attempts and result."""
     return await client.show(bus, order)
@@ -427,7 +417,7 @@ def _attempt(attempt: dict[str, Any]) -> str:
 
 
 @click.command("logs")
-@click.argument("name", metavar=ORDER)
+@click.argument("name", metavar=common.ORDER)
 @click.option("-f", "--follow", is_flag=True, help="Keep printing until the order has ended.")
 @click.option("--from", "start", default=1, metavar="SEQ", help="Start at this position (`at` in --json).")
 @json_option
@@ -443,7 +433,7 @@ def logs(name: str, follow: bool, start: int, as_json: bool) -> None:
             return
         await _follow(bus, order, show)
 
-    with_bus(work)
+    common.with_bus(work)
 
 
 async def _follow(bus: Any, order: str, show: _Shown) -> None:
@@ -455,7 +445,7 @@ async def _follow(bus: Any, order: str, show: _Shown) -> None:
 
     reading = asyncio.create_task(read())
     try:
-        await client.wait(bus, order, asking=tell_asking)
+        await client.wait(bus, order, asking=common.tell_asking)
     finally:
         await end_tasks(reading)
     async for seen in client.events(bus, order, start=show.at):
@@ -492,7 +482,7 @@ class _Shown:
 
 
 @click.command("explain")
-@click.argument("name", metavar=ORDER)
+@click.argument("name", metavar=common.ORDER)
 @json_option
 def explain(name: str, as_json: bool) -> None:
     """Show why an order waits, what it is doing and the evidence, or its progress towards a branch."""
@@ -509,7 +499,7 @@ def explain(name: str, as_json: bool) -> None:
             lines = [f"landing   {await views.not_in_a_train(bus, order)}"]
         return liveness.judged(why), lines
 
-    found, lines = with_order(name, work)
+    found, lines = common.with_order(name, work)
     if as_json:
         return show_json(found)
     for line in [*liveness.as_lines(found), *lines]:
@@ -526,19 +516,19 @@ def wait(names: tuple[str, ...], or_asks: bool, timeout: float | None, as_json: 
 
     async def work(bus: Bus) -> list[Any]:
         found = [await client.resolve(bus, name) for name in names]
-        waits = (client.wait(bus, name, timeout, tell_asking, or_asks=or_asks) for name in found)
+        waits = (client.wait(bus, name, timeout, common.tell_asking, or_asks=or_asks) for name in found)
         return list(await asyncio.gather(*waits))
 
     try:
-        ended = with_bus(work)
+        ended = common.with_bus(work)
     except TimedOut as error:
         click.echo(f"treadle: {error}", err=True)
-        sys.exit(LATE)
+        sys.exit(common.LATE)
     if as_json:
         show_json(ended)
     else:
         _table(ended, {})
-    sys.exit(max(exit_code(order.state) if order.ended else 0 for order in ended))
+    sys.exit(max(common.exit_code(order.state) if order.ended else 0 for order in ended))
 
 
 COMMANDS = (submit, watch, ls, show, logs, explain, wait)

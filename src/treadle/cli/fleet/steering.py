@@ -12,14 +12,8 @@ from typing import Any, Literal, get_args
 import click
 
 from treadle.cli.as_json import json_option, show_json
-from treadle.cli.fleet.common import (
-    ORDER,
-    age,
-    fleet_command,
-    table,
-    with_bus,
-    with_order,
-)
+from treadle.cli.fleet import common
+from treadle.cli.fleet.common import age
 from treadle.cli.render import one_line, printable
 from treadle.errors import ConfigError, LocalError, NotFound, TreadleError
 from treadle.fleet import client, results
@@ -48,12 +42,12 @@ def cancel(names: tuple[str, ...], why: str, wait: bool, as_json: bool) -> None:
                 click.echo(f"{found[-1].id}  {found[-1].state}: {found[-1].why}")
         return found
 
-    found = with_bus(work)
+    found = common.with_bus(work)
     if as_json:
         show_json(found)
 
 
-@fleet_command("hand", of=client.resolve)
+@common.fleet_command("hand", of=client.resolve)
 @click.option("--to", required=True, metavar="AGENT", help="The agent that takes over.")
 @why_option
 async def hand(bus: Any, order: str, to: str, why: str) -> Any:
@@ -62,7 +56,7 @@ async def hand(bus: Any, order: str, to: str, why: str) -> Any:
     return {"id": order, "to": to}
 
 
-@fleet_command("pause")
+@common.fleet_command("pause")
 @click.argument("scope", default="fleet")
 @click.option("--now", is_flag=True, help="Also pause running orders at their next step.")
 @why_option
@@ -79,7 +73,7 @@ async def _whole(bus: Any, scope: str) -> str:
     return f"order:{await client.resolve(bus, name)}" if kind == "order" and name else scope
 
 
-@fleet_command("resume")
+@common.fleet_command("resume")
 @click.argument("scope", default="fleet")
 async def resume(bus: Any, scope: str) -> Any:
     """End a pause of the same scope."""
@@ -131,7 +125,7 @@ def again(names: tuple[str, ...], text: str, path: str | None, anyway: bool, fai
         wanted = [*names, *(order.id for order, _ in ended if not order.retried_as)]
         return [done for name in wanted for done in await commands.again(bus, name, comments=comments, anyway=anyway)]
 
-    found = with_bus(work)
+    found = common.with_bus(work)
     if as_json:
         return show_json(found)
     for each in found:
@@ -139,7 +133,7 @@ def again(names: tuple[str, ...], text: str, path: str | None, anyway: bool, fai
 
 
 @click.command("set")
-@click.argument("name", metavar=ORDER)
+@click.argument("name", metavar=common.ORDER)
 @click.option("--priority", type=int, metavar="0-9", help="Priority; 9 is the highest.")
 @click.option("--max-seconds", type=float, metavar="S", help="End it after this time.")
 @click.option("--max-turns", type=int, metavar="N", help="End it after this many model calls.")
@@ -157,7 +151,7 @@ def set_(name: str, priority: int | None, why: str, as_json: bool, **limits: Any
         await client.set_fields(bus, order, priority=priority, limits=given, why=why)
         return order
 
-    order = with_order(name, work)
+    order = common.with_order(name, work)
     if as_json:
         show_json({"id": order, "priority": priority, "limits": given})
 
@@ -174,13 +168,13 @@ def _show_approvals(asks: list[Any]) -> None:
         click.echo(f"    treadle fleet answer {ask.order} allow|deny   ({ask.default} by itself in {left:.0f} s)")
 
 
-@fleet_command("approvals", _show_approvals)
+@common.fleet_command("approvals", _show_approvals)
 async def approvals(bus: Any) -> list[Any]:
     """List open questions, the nearest deadline first."""
     return await client.approvals(bus)
 
 
-@fleet_command("answer", of=client.resolve)
+@common.fleet_command("answer", of=client.resolve)
 @click.argument("decision", type=click.Choice(["allow", "deny"]))
 @click.option("--text", default="", metavar="TEXT", help="A message to the agent.")
 @click.option(
@@ -193,7 +187,7 @@ async def answer(bus: Any, order: str, decision: str, text: str, scope: str) -> 
 
 
 @click.command("say")
-@click.argument("name", metavar=ORDER)
+@click.argument("name", metavar=common.ORDER)
 @click.argument("text")
 @click.option("--now", is_flag=True, help="Interrupt the agent for this message.")
 @click.option("--after-turn", is_flag=True, help="Deliver it after the current turn; it can be edited until then.")
@@ -214,7 +208,7 @@ def say(name: str, text: str, now: bool, after_turn: bool, edit: int | None, as_
             return f"{order}.{edit}"
         return await client.say(bus, order, text, when="now" if now else "turn" if after_turn else "")
 
-    key = with_order(name, work)
+    key = common.with_order(name, work)
     show_json({"message": key}) if as_json else click.echo(key)
 
 
@@ -246,7 +240,7 @@ def budget(
             return None
         return (await client.control(bus)).budgets
 
-    found = with_bus(work)
+    found = common.with_bus(work)
     if found is None:
         return show_json({"scope": scope, **given}) if as_json else None
     if as_json:
@@ -257,10 +251,10 @@ def budget(
         most = "-" if one.tokens is None else str(one.tokens)
         counts = [f"{one.spent_usd:.2f} of {limit} USD", f"{one.spent_tokens} of {most}"]
         rows.append([f"{name}, today" if one.daily else name, *counts, str(one.unpriced_tokens)])
-    table(rows)
+    common.table(rows)
 
 
-@fleet_command("limit")
+@common.fleet_command("limit")
 @click.argument("scope")
 @click.argument("most", type=int, required=False)
 async def limit(bus: Any, scope: str, most: int | None) -> Any:
@@ -273,11 +267,11 @@ async def limit(bus: Any, scope: str, most: int | None) -> Any:
 
 
 @click.command("diff")
-@click.argument("name", metavar=ORDER)
+@click.argument("name", metavar=common.ORDER)
 @json_option
 def diff(name: str, as_json: bool) -> None:
     """Show what an order changed, as a patch."""
-    data = with_order(name, results.diff)
+    data = common.with_order(name, results.diff)
     if as_json:
         show_json({"patch": data.decode("utf-8", "replace")})
     elif sys.stdout.isatty():
@@ -296,7 +290,7 @@ def _show_review(found: dict[str, Any]) -> None:
     click.echo(printable(found["patch"]), nl=False)
 
 
-@fleet_command("review", _show_review, of=client.resolve)
+@common.fleet_command("review", _show_review, of=client.resolve)
 async def review(bus: Any, name: str) -> Any:
     """Show an order's summary, its check result and its patch.
 
@@ -310,7 +304,7 @@ async def review(bus: Any, name: str) -> Any:
     return {"order": order, "patch": patch}
 
 
-@fleet_command("discard")
+@common.fleet_command("discard")
 @click.argument("names", metavar="ORDER...", nargs=-1, required=True)
 async def discard(bus: Any, names: tuple[str, ...]) -> Any:
     """Discard the work of orders: delete their branches, but keep receipts and patches."""
@@ -326,17 +320,17 @@ def _show_standings(rows: list[dict[str, Any]]) -> None:
         verified = {True: "yes", False: "no", None: "-"}[row["verified"]]
         cells = [str(number), row["order"], row["state"], row["agent"], verified, str(row["files"])]
         lines.append([*cells, str(row["tokens"])])
-    table(lines)
+    common.table(lines)
 
 
-@fleet_command("compare", _show_standings, of=client.resolve)
+@common.fleet_command("compare", _show_standings, of=client.resolve)
 async def compare(bus: Any, order: str) -> Any:
     """Compare the orders of a race: verified first, then the smallest change, then the lowest cost."""
     return await results.standings(bus, order)
 
 
 @click.command("receipt")
-@click.argument("name", metavar=ORDER)
+@click.argument("name", metavar=common.ORDER)
 @click.option("--out", metavar="FILE", help="Write to this file, for treadle receipt show, verify and export.")
 @json_option
 def receipt(name: str, out: str | None, as_json: bool) -> None:
@@ -351,7 +345,7 @@ def receipt(name: str, out: str | None, as_json: bool) -> None:
     from treadle.cli.host import show_receipt
     from treadle.wire.sidecar.repair import read_receipt
 
-    text = with_order(name, results.run_receipt)
+    text = common.with_order(name, results.run_receipt)
     if out is not None:
         write_atomic(out, text + b"\n", 0o644)
     elif as_json:
@@ -364,7 +358,7 @@ def receipt(name: str, out: str | None, as_json: bool) -> None:
 
 
 @click.command("shell")
-@click.argument("name", metavar=ORDER)
+@click.argument("name", metavar=common.ORDER)
 def shell(name: str) -> None:
     """Open a shell in an order's worktree, on its node. The receipt records this.
 
@@ -374,7 +368,7 @@ def shell(name: str) -> None:
 
 
 @click.command("attach")
-@click.argument("name", metavar=ORDER)
+@click.argument("name", metavar=common.ORDER)
 @click.option("--read-only", is_flag=True, help="Read-only: send no input.")
 def attach(name: str, read_only: bool) -> None:
     """Join the terminal of an order that was submitted with --terminal. Ctrl-\\ detaches."""

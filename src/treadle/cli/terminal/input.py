@@ -8,19 +8,9 @@ import sys
 import time
 from collections.abc import Sequence
 
+from treadle.cli import terminal
 from treadle.cli.arguments import Arguments, UsageError, small
-from treadle.cli.terminal import (
-    NEEDS_A_PERSON,
-    NOT_SUBMITTED,
-    TIMED_OUT,
-    TURN_FAILED,
-    WHERE,
-    connect,
-    is_past,
-    place,
-    timed_out,
-    warn,
-)
+from treadle.cli.terminal import WHERE
 from treadle.errors import NotFound, PeerExited, PeerStalled, TimedOut
 from treadle.light import TYPE_CHECKING, Any
 from treadle.terminal import keyboard
@@ -71,7 +61,7 @@ def wait_command(given: Arguments) -> int:
         given.exactly(1, "one id; for several say --any")
     elif not given.rest:
         raise UsageError("expected ids")
-    places = [place(given, name) for name in given.rest]
+    places = [terminal.place(given, name) for name in given.rest]
     limit = given.number("--timeout", 0.0)
     deadline = time.monotonic() + limit if "--timeout" in given.values else None
     try:
@@ -85,15 +75,15 @@ def wait_command(given: Arguments) -> int:
             places, states, deadline, anyway="--anyway" in given.flags, name_it="--any" in given.flags
         )
     except TimedOut:
-        warn(f"treadle: {', '.join(given.rest)} did not get there within {limit:g} s")
-        return TIMED_OUT
+        terminal.warn(f"treadle: {', '.join(given.rest)} did not get there within {limit:g} s")
+        return terminal.TIMED_OUT
     except PeerStalled as error:
-        return timed_out(error, deadline, limit)
+        return terminal.timed_out(error, deadline, limit)
 
 
 def _wait_for_exit(where: Place, deadline: float | None) -> int:
     try:
-        with connect(where, until=deadline) as client:
+        with terminal.connect(where, until=deadline) as client:
             client.timeout = ANSWER
             try:
                 client.hello(wire.READ_ONLY | wire.FROM, 1 << 62)  # only to learn of its end: no output
@@ -119,11 +109,11 @@ class Watched:
         self.plain = False  # whether its supervisor has only the basic protocol
         self.client: Client | None = None
         try:
-            self.client = connect(where, until=until)
+            self.client = terminal.connect(where, until=until)
             self.client.timeout = where.patience
             self.client.hello(wire.WANT_STATES | wire.READ_ONLY)
         except PeerStalled:
-            if is_past(until):
+            if terminal.is_past(until):
                 self.close()
                 raise
             self.plain = True
@@ -180,7 +170,7 @@ def _verdict(one: Watched, states: tuple[str, ...], anyway: bool) -> int | None:
     if matches(state, states):
         return 0
     if state["name"] == "dead":
-        warn(f"treadle: {one.where.id} has ended")
+        terminal.warn(f"treadle: {one.where.id} has ended")
         return 1
     return instead_of_idle(one.where.id, state) if "idle" in states else None
 
@@ -189,17 +179,21 @@ def instead_of_idle(name: str, state: dict[str, Any]) -> int | None:
     """The exit code for a terminal that will not become idle by itself."""
     if state["name"] in ("permission", "question", "error"):
         sys.stdout.write(f"{state['name']}: {state.get('message') or ''}\n")
-        return TURN_FAILED if state["name"] == "error" else NEEDS_A_PERSON
+        return terminal.TURN_FAILED if state["name"] == "error" else terminal.NEEDS_A_PERSON
     if state["name"] == "unknown" and state.get("hint") == "idle":
-        warn(f"treadle: it cannot be told whether {name} is idle: it is silent, and not a program that is known")
-        warn(f"  look with `treadle peek {name}`; --anyway takes silence for idle; `treadle explain {name}` says why")
-        return NEEDS_A_PERSON
+        terminal.warn(
+            f"treadle: it cannot be told whether {name} is idle: it is silent, and not a program that is known"
+        )
+        terminal.warn(
+            f"  look with `treadle peek {name}`; --anyway takes silence for idle; `treadle explain {name}` says why"
+        )
+        return terminal.NEEDS_A_PERSON
     return None
 
 
 def _wait_for_news(watched: Sequence[Watched], deadline: float | None) -> None:
     """Wait until one of them reports something, or until it is time to look again."""
-    if is_past(deadline):
+    if terminal.is_past(deadline):
         raise TimedOut("it took too long")
     sockets = [one.client.sock for one in watched if one.client and not one.plain]
     pause = PAUSE if deadline is None else min(PAUSE, max(0.0, deadline - time.monotonic()))
@@ -263,7 +257,7 @@ def send_command(given: Arguments) -> int:
     if not given.rest:
         raise UsageError("expected an id and a text")
     name, *words = given.rest
-    where = place(given, name)
+    where = terminal.place(given, name)
     if "--cancel" in given.values:
         return _cancel(where, int(given.number("--cancel", 0)))
     if "--answer" in given.values:
@@ -285,7 +279,7 @@ def send_command(given: Arguments) -> int:
     deadline = time.monotonic() + limit if "--timeout" in given.values else None
     how |= wire.AT_ANY_TIME if anyway else 0
     try:
-        with connect(where, until=deadline) as client:
+        with terminal.connect(where, until=deadline) as client:
             before = _detail(client, where)
             if before is None:
                 return _send_plainly(client, where, data, enter, anyway)
@@ -294,12 +288,12 @@ def send_command(given: Arguments) -> int:
                 return 0 if refused is None else refuse(where, refused)
             return _submit(client, where, before, data, how, waits)
     except TimedOut:
-        warn(f"treadle: {name} was not idle again within {limit:g} s")
-        return TIMED_OUT
+        terminal.warn(f"treadle: {name} was not idle again within {limit:g} s")
+        return terminal.TIMED_OUT
     except PeerStalled as error:
-        return timed_out(error, deadline, limit)
+        return terminal.timed_out(error, deadline, limit)
     except PeerExited:
-        warn(f"treadle: {where.id} has ended")
+        terminal.warn(f"treadle: {where.id} has ended")
         return 1
 
 
@@ -309,7 +303,7 @@ def _detail(client: Client, where: Place) -> dict[str, Any] | None:
     try:
         return client.detail()
     except PeerStalled:
-        if is_past(client.until):
+        if terminal.is_past(client.until):
             raise
         return None
     finally:
@@ -332,24 +326,24 @@ def _answer(where: Place, given: Arguments, words: list[str]) -> int:
     key = unescape(given.get("--answer") or "")
     if words or given.flags or not key:
         raise UsageError("--answer types one key, and nothing else")
-    with connect(where) as client:
+    with terminal.connect(where) as client:
         if refused := keyboard.answer(client, key, given.get("--to") or ""):
             return refuse(where, refused)
         if again := keyboard.asked_again(client, given.get("--to") or ""):
-            warn(f"treadle: the key was typed; {where.id} asks the same again ({again}), or has ignored it")
+            terminal.warn(f"treadle: the key was typed; {where.id} asks the same again ({again}), or has ignored it")
     return 0
 
 
 def _cancel(where: Place, number: int) -> int:
-    with connect(where) as client:
+    with terminal.connect(where) as client:
         answer = client.cancel_prompt(number)
     if answer["stage"] == "cancelled":
         return 0
     if answer["stage"] == "gone":
-        warn(f"treadle: nothing with the number {number} is queued in {where.id}")
+        terminal.warn(f"treadle: nothing with the number {number} is queued in {where.id}")
     else:
-        warn(f"treadle: number {number} was typed into {where.id} already")
-    return NEEDS_A_PERSON
+        terminal.warn(f"treadle: number {number} was typed into {where.id} already")
+    return terminal.NEEDS_A_PERSON
 
 
 def _submit(client: Client, where: Place, before: dict[str, Any], data: bytes, how: int, waits: bool) -> int:
@@ -373,15 +367,15 @@ def _code(where: Place, answer: dict[str, Any], waits: bool, anyway: bool) -> in
     """The exit code, or None while there is more to come."""
     stage, state = answer["stage"], answer.get("state") or {}
     if stage == "dead" or state.get("name") == "dead":
-        warn(f"treadle: {where.id} has ended")
+        terminal.warn(f"treadle: {where.id} has ended")
         return 1
     if stage in ("refused", "unseen"):
         return refuse(where, answer)
     if stage == "unsubmitted":
         return _not_submitted(where, answer["why"])
     if stage == "cancelled":
-        warn(f"treadle: it was cancelled before {where.id} was idle")
-        return NEEDS_A_PERSON
+        terminal.warn(f"treadle: it was cancelled before {where.id} was idle")
+        return terminal.NEEDS_A_PERSON
     if not waits:
         if keyboard.accepted(answer):
             return 0
@@ -439,7 +433,7 @@ def refuse(where: Place, answer: dict[str, Any]) -> int:
 
     why, state = str(answer["why"]), answer.get("state") or {}
     if why == "dead":
-        warn(f"treadle: {where.id} has ended")
+        terminal.warn(f"treadle: {where.id} has ended")
         return 1
     if why == "unseen":
         return _not_submitted(where, why)
@@ -450,12 +444,14 @@ def refuse(where: Place, answer: dict[str, Any]) -> int:
         id=where.id, message=message, dialog=dialog, mode=state.get("mode")
     )
     typed = answer.get("stage") == "unseen"
-    warn(f"treadle: {text}{'; the text was typed, but Enter was not pressed' if typed else ', so nothing was typed'}")
+    terminal.warn(
+        f"treadle: {text}{'; the text was typed, but Enter was not pressed' if typed else ', so nothing was typed'}"
+    )
     hint = HINTS.get(kind, "`treadle explain {id}` says why; --anyway types all the same").format(
         id=where.id, dialog=dialog
     )
-    warn(f"  look with `treadle peek {where.id}`; {hint}")
-    return NEEDS_A_PERSON
+    terminal.warn(f"  look with `treadle peek {where.id}`; {hint}")
+    return terminal.NEEDS_A_PERSON
 
 
 NOT_TAKEN = {
@@ -467,11 +463,11 @@ NOT_TAKEN = {
 
 
 def _not_submitted(where: Place, why: str) -> int:
-    warn(f"treadle: {where.id}: {NOT_TAKEN[why]}")
+    terminal.warn(f"treadle: {where.id}: {NOT_TAKEN[why]}")
     again = f"`treadle send {where.id} --enter` presses Enter; `treadle send {where.id} --replace TEXT` types anew"
     then = again if why in ("unseen", "in the box") else "--anyway types and presses Enter whatever it shows"
-    warn(f"  look with `treadle peek {where.id}`; {then}")
-    return NOT_SUBMITTED
+    terminal.warn(f"  look with `treadle peek {where.id}`; {then}")
+    return terminal.NOT_SUBMITTED
 
 
 def _read(path: str) -> bytes:
@@ -489,7 +485,7 @@ ESCAPES = {"n": b"\n", "r": b"\r", "t": b"\t", "e": b"\x1b", "\\": b"\\"}
 def _text(words: str, escapes: bool) -> bytes:
     """The bytes to type. For one version, a text that was read otherwise before says so."""
     if not escapes and unescape(words) != os.fsencode(words):
-        warn(LITERAL)
+        terminal.warn(LITERAL)
     return unescape(words) if escapes else os.fsencode(words)
 
 
@@ -525,7 +521,7 @@ def resize_command(given: Arguments) -> int:
     cols, x, rows = size.partition("x")
     if not (cols.isdigit() and x and rows.isdigit() and int(cols) <= 0xFFFF and int(rows) <= 0xFFFF):
         raise UsageError(f"{size!r} is not a size; write 120x40")
-    with connect(place(given, name), timeout=2.0) as client:
+    with terminal.connect(terminal.place(given, name), timeout=2.0) as client:
         try:
             client.hello()
         except PeerStalled:

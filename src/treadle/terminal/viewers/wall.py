@@ -16,36 +16,10 @@ from treadle.terminal.client import Client
 from treadle.terminal.listing import in_line, rows
 from treadle.terminal.places import Place, find
 from treadle.terminal.states import AT_WORK, WAITING
+from treadle.terminal.viewers import panel as panels
+from treadle.terminal.viewers import screen as screens
 from treadle.terminal.viewers.live import LiveScreen, Screens
-from treadle.terminal.viewers.panel import (
-    DRAGGED,
-    GONE,
-    MOUSE,
-    PRESSED,
-    RELEASED,
-    RESIZED,
-    WHEEL_DOWN,
-    WHEEL_UP,
-    Panel,
-    fitted,
-    harmless,
-    key_forms,
-    keys_in,
-    mouse_at,
-    span,
-    width,
-)
-from treadle.terminal.viewers.screen import (
-    BOLD,
-    FAINT,
-    INVERSE,
-    ITALIC,
-    SCROLLBACK,
-    STRUCK,
-    UNDERLINED,
-    Screen,
-    story,
-)
+from treadle.terminal.viewers.panel import fitted, span
 from treadle.wire.terminal.frames import ANSWERS
 
 LIST_EVERY = 1.0
@@ -66,7 +40,14 @@ NOT_TYPED = {
     "no question": "it has no open question",
     "no key": "an answer is one key",
 }
-ATTRIBUTES = ((BOLD, 1), (FAINT, 2), (ITALIC, 3), (UNDERLINED, 4), (INVERSE, 7), (STRUCK, 9))
+ATTRIBUTES = (
+    (screens.BOLD, 1),
+    (screens.FAINT, 2),
+    (screens.ITALIC, 3),
+    (screens.UNDERLINED, 4),
+    (screens.INVERSE, 7),
+    (screens.STRUCK, 9),
+)
 Run = tuple[str, str, str, int]
 Area = tuple[int, int, int, int]
 """Column, row, width and height, the title's row included."""
@@ -101,7 +82,7 @@ def order(found: Sequence[dict[str, Any]], chosen: str = "") -> list[dict[str, A
 def end_of(message: str, cols: int) -> str:
     """As many of the parts of what a dialog asks as fit, the command last: the question itself is the first to go."""
     parts = message.split(" · ")
-    while len(parts) > 1 and width(" · ".join(parts)) > cols:
+    while len(parts) > 1 and panels.width(" · ".join(parts)) > cols:
         parts.remove(next((part for part in parts if part.endswith("?")), parts[0]))
     return " · ".join(parts)
 
@@ -110,12 +91,12 @@ def painted(runs: Sequence[Run], cols: int, true_colour: bool = True) -> str:
     """A row of a screen in so many columns, with its colours."""
     parts, used = [], 0
     for text, ink, paper, flags in runs:
-        text = harmless(text)
-        text = text if used + width(text) <= cols else fitted(text, cols - used)
+        text = panels.harmless(text)
+        text = text if used + panels.width(text) <= cols else fitted(text, cols - used)
         look = [str(code) for flag, code in ATTRIBUTES if flags & flag]
         look += [_colour(kind, value, true_colour) for kind, value in ((38, ink), (48, paper)) if value]
         parts.append(f"\x1b[0;{';'.join(look)}m{text}" if look else f"\x1b[0m{text}")
-        used += width(text)
+        used += panels.width(text)
         if used >= cols:
             break
     return "".join([*parts, "\x1b[0m", " " * (cols - used)])
@@ -139,7 +120,7 @@ WHEEL = 3
 class Pager:
     """The lines of a screen, wrapped to a size, and which part of them is shown; at first the end."""
 
-    def __init__(self, screen: Screen, cols: int, rows: int) -> None:
+    def __init__(self, screen: screens.Screen, cols: int, rows: int) -> None:
         self.lines = screen.everything()
         while self.lines and not self.lines[-1].strip():
             self.lines.pop()
@@ -254,7 +235,7 @@ def _parts(text: str, cols: int) -> list[tuple[int, str]]:
     """A line in pieces that each fit, and where each begins."""
     found, begin, used = [], 0, 0
     for at, letter in enumerate(text):
-        wide = width(letter)
+        wide = panels.width(letter)
         if used + wide > cols and at > begin:
             found.append((begin, text[begin:at]))
             begin, used = at, 0
@@ -263,11 +244,11 @@ def _parts(text: str, cols: int) -> list[tuple[int, str]]:
 
 
 MOVES = {"up": -1, "k": -1, "down": 1, "j": 1, "enter": 1, "home": -(1 << 40), "g": -(1 << 40)}
-MOVES |= {"end": 1 << 40, "G": 1 << 40, WHEEL_UP: -WHEEL, WHEEL_DOWN: WHEEL}
+MOVES |= {"end": 1 << 40, "G": 1 << 40, panels.WHEEL_UP: -WHEEL, panels.WHEEL_DOWN: WHEEL}
 PAGES = {"page up": -1, "b": -1, "page down": 1, " ": 1}
 
 
-def look_through(panel: Panel, title: str, screen: Screen, *, searching: bool = False) -> None:
+def look_through(panel: panels.Panel, title: str, screen: screens.Screen, *, searching: bool = False) -> None:
     """Show the lines of a screen until the person leaves them."""
     cols, rows = panel.size
     pager = Pager(screen, cols, rows - 1)
@@ -280,17 +261,17 @@ def look_through(panel: Panel, title: str, screen: Screen, *, searching: bool = 
                 pager.page(panel.true_colour), f" {place}   {words or (SELECTING if pager.ends else PAGER_KEYS)}"
             )
             key, words = panel.key(), ""
-        what, _, row = mouse_at(key)
+        what, _, row = panels.mouse_at(key)
         key = what or key
-        if key in ("q", "\x03", GONE) or key == "escape" and not pager.ends:
+        if key in ("q", "\x03", panels.GONE) or key == "escape" and not pager.ends:
             return
         if key == "escape":
             pager.ends = None
         elif key in MOVES or key in PAGES:
             pager.move(MOVES.get(key) or PAGES[key] * pager.height)
-        elif key in ("v", PRESSED, DRAGGED):
-            pager.select(pager.height - 1 if key == "v" else row, begin=key != DRAGGED)
-        elif key in ("y", RELEASED) and pager.ends:
+        elif key in ("v", panels.PRESSED, panels.DRAGGED):
+            pager.select(pager.height - 1 if key == "v" else row, begin=key != panels.DRAGGED)
+        elif key in ("y", panels.RELEASED) and pager.ends:
             words = _copied(panel, pager)
         elif key == "/":
             searching = False
@@ -299,12 +280,12 @@ def look_through(panel: Panel, title: str, screen: Screen, *, searching: bool = 
             words = "" if not text or pager.search(text) else f"{text!r} is not in it"
         elif key in ("n", "N") and not pager.next(-1 if key == "n" else 1):
             words = f"{pager.sought!r} is not further {'up' if key == 'n' else 'down'}" if pager.sought else PAGER_KEYS
-        elif key == RESIZED:
+        elif key == panels.RESIZED:
             cols, rows = panel.size
             pager.wrap(cols, rows - 1)
 
 
-def _copied(panel: Panel, pager: Pager) -> str:
+def _copied(panel: panels.Panel, pager: Pager) -> str:
     """Put what is selected into the clipboard of the person's terminal (OSC 52). A mere click copies nothing."""
     text = pager.selected()
     if pager.ends and pager.ends[0] == pager.ends[1] and not text.strip():
@@ -359,7 +340,7 @@ class Tile:
 class Wall:
     """Follows the terminals of a directory, draws them, and passes on what is typed."""
 
-    def __init__(self, directory: str, panel: Panel, detach_key: int, chosen: str = "", words: str = "") -> None:
+    def __init__(self, directory: str, panel: panels.Panel, detach_key: int, chosen: str = "", words: str = "") -> None:
         self.directory = directory
         self.panel = panel
         self.chosen = chosen
@@ -373,7 +354,7 @@ class Wall:
         self.beside = ""
         """The terminal that shares the view with the one in front, when only two are shown."""
         self._drawn: list[str] = []
-        self._leave = key_forms(detach_key)
+        self._leave = panels.key_forms(detach_key)
         self._screens = Screens(self._find)
         self._dirty = asyncio.Event()
         self._over = asyncio.Event()
@@ -474,7 +455,7 @@ class Wall:
         about = [row["id"], row.get("agent") or "", f"{row['state']} {span((row.get('state_ms') or 0) // 1000)}"]
         about += [f"[{row.get('dialog') or '?'}] "] if asks else []
         title = f" {'  '.join(filter(None, about))}"
-        title = fitted(title + end_of(row.get("message") or "" if asks else "", cols - width(title)), cols)
+        title = fitted(title + end_of(row.get("message") or "" if asks else "", cols - panels.width(title)), cols)
         parts = [f"\x1b[{y + 1};{x + 1}H\x1b[0;{'1;' if front else ''}97;{colour}m{title}\x1b[0m"]
         tile = self.tiles.get(row["id"])
         body = tile.part(lines - 1)[1] if tile else [()] * (lines - 1)
@@ -512,14 +493,14 @@ class Wall:
             self._over.set()
         # What the mouse does is meant for the wall, also while keys go to a program.
         text = data.decode(errors="surrogateescape")
-        self.panel.keys += keys_in("".join(found[0] for found in MOUSE.finditer(text)).encode())
-        data = MOUSE.sub("", text).encode(errors="surrogateescape")
+        self.panel.keys += panels.keys_in("".join(found[0] for found in panels.MOUSE.finditer(text)).encode())
+        data = panels.MOUSE.sub("", text).encode(errors="surrogateescape")
         if data and self.answering:
             self._answer(data, *self.answering)
         elif data and self.typing:
             self._pass_on(data)
         else:
-            self.panel.keys += keys_in(data)
+            self.panel.keys += panels.keys_in(data)
         while self.panel.keys:
             self._command(self.panel.keys.pop(0))
         if self.panel.gone:
@@ -552,7 +533,7 @@ class Wall:
     def _command(self, key: str) -> None:
         self.words = ""
         front = self.front()
-        what, column, line = mouse_at(key)
+        what, column, line = panels.mouse_at(key)
         if what:
             self._pointed(what, column, line)
         elif key in ("q", "d", "\x03", "\x1c"):
@@ -605,17 +586,17 @@ class Wall:
     def _pointed(self, what: str, column: int, line: int) -> None:
         """A click puts the terminal there in front, the wheel looks at what has scrolled away in it."""
         for row, (x, y, cols, lines) in zip(self.shown(), self.areas(), strict=False):
-            if x <= column < x + cols and y <= line < y + lines and what in (PRESSED, WHEEL_UP):
+            if x <= column < x + cols and y <= line < y + lines and what in (panels.PRESSED, panels.WHEEL_UP):
                 self._bring(row["id"])
                 self.typing = row["id"] if self.typing else ""
                 self.answering = None
-                if what == WHEEL_UP:
+                if what == panels.WHEEL_UP:
                     self._look_back(row["id"], False)
                 return
 
     def _look_back(self, name: str, searching: bool) -> None:
         try:
-            with story(Place(self.directory, name)).screen(SCROLLBACK) as screen:
+            with screens.story(Place(self.directory, name)).screen(screens.SCROLLBACK) as screen:
                 look_through(self.panel, name, screen, searching=searching)
         except TreadleError as error:
             self.words = f"{name}: {error.message}"

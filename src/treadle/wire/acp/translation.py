@@ -6,23 +6,7 @@ from typing import Any, get_args
 
 import msgspec
 
-from treadle.events import (
-    Asked,
-    DeniedBy,
-    Event,
-    Message,
-    TextDelta,
-    ThinkingDelta,
-    ToolDenied,
-    ToolEnded,
-    ToolKind,
-    ToolOutput,
-    ToolStarted,
-    TurnEnded,
-    TurnStarted,
-    Usage,
-    Warned,
-)
+from treadle import events as ours
 from treadle.session import Access, CommandInfo
 from treadle.wire.acp.connection import image_block, text_block, text_of
 from treadle.wire.acp.tools import DENIED, WARNING, ToolRecord, UsageMeter, parent_of
@@ -63,13 +47,15 @@ class AcpIncoming:
         self._inner.clear()
         self.blocks, self._text, self._thought, self.last_chunk = [], [], [], ""
 
-    def finish(self, why: str) -> list[Event]:
+    def finish(self, why: str) -> list[ours.Event]:
         """End the turn: complete the text in progress, and end the tool calls that still seem to run."""
         found = self.flush()
         for record in self.tools.values():
             if record.started and not record.ended:
                 record.ended = True
-                found.append(ToolEnded(call=record.call, name=record.tool, result=why, ok=False, parent=record.parent))
+                found.append(
+                    ours.ToolEnded(call=record.call, name=record.tool, result=why, ok=False, parent=record.parent)
+                )
         return found
 
     @property
@@ -81,7 +67,7 @@ class AcpIncoming:
     def everything(self) -> str:
         return "\n\n".join([*self.blocks, *filter(None, ["".join(self._text)])])
 
-    def update(self, update: dict[str, Any]) -> list[Event]:
+    def update(self, update: dict[str, Any]) -> list[ours.Event]:
         """The events of one `session/update`; an unknown kind gives none."""
         match update.get("sessionUpdate"):
             case "agent_message_chunk":
@@ -100,8 +86,8 @@ class AcpIncoming:
 
     # Text
 
-    def _chunk(self, update: dict[str, Any]) -> list[Event]:
-        found: list[Event] = self._flush_thought()
+    def _chunk(self, update: dict[str, Any]) -> list[ours.Event]:
+        found: list[ours.Event] = self._flush_thought()
         meta = update.get("_meta")
         if isinstance(meta, dict) and "usage" in meta:
             usage = self.meter.step(meta["usage"], meta.get("durationMs"))
@@ -111,45 +97,45 @@ class AcpIncoming:
             return found
         if (parent := parent_of(update)) is not None:  # the words of a subagent are not part of the answer
             self._inner.setdefault(parent, []).append(text)
-            return [*found, TextDelta(text=text, parent=parent)]
+            return [*found, ours.TextDelta(text=text, parent=parent)]
         message = update.get("messageId")
         if message != self._message and self._text:
             found += self.flush()
         self._message = message
         self.last_chunk = text
         self._text.append(text)
-        found.append(TextDelta(text=text))
+        found.append(ours.TextDelta(text=text))
         return found
 
-    def _thinking(self, update: dict[str, Any]) -> list[Event]:
+    def _thinking(self, update: dict[str, Any]) -> list[ours.Event]:
         text = text_of(update.get("content"))
         if not text:
             return []
         meta = update.get("_meta")
         if isinstance(meta, dict) and isinstance(code := meta.get(WARNING), str):
-            return [Warned(message=text, code=code)]
+            return [ours.Warned(message=text, code=code)]
         if (parent := parent_of(update)) is not None:
-            return [ThinkingDelta(text=text, parent=parent)]
+            return [ours.ThinkingDelta(text=text, parent=parent)]
         found = self._flush_text()
         self._thought.append(text)
-        return [*found, ThinkingDelta(text=text)]
+        return [*found, ours.ThinkingDelta(text=text)]
 
-    def flush(self) -> list[Event]:
+    def flush(self) -> list[ours.Event]:
         """Complete the text in progress, because something else happens now."""
         inner, self._inner = self._inner, {}
-        messages = [Message(text="".join(texts), parent=parent) for parent, texts in inner.items()]
+        messages = [ours.Message(text="".join(texts), parent=parent) for parent, texts in inner.items()]
         return [*messages, *self._flush_thought(), *self._flush_text()]
 
-    def _flush_thought(self) -> list[Event]:
+    def _flush_thought(self) -> list[ours.Event]:
         thought, self._thought = "".join(self._thought), []
-        return [Message(text=thought, kind="thinking", model=self.meter.model)] if thought else []
+        return [ours.Message(text=thought, kind="thinking", model=self.meter.model)] if thought else []
 
-    def _flush_text(self) -> list[Event]:
+    def _flush_text(self) -> list[ours.Event]:
         text, self._text = "".join(self._text), []
         if not text:
             return []
         self.blocks.append(text)
-        return [Message(text=text, model=self.meter.model)]
+        return [ours.Message(text=text, model=self.meter.model)]
 
     # Tools
 
@@ -162,7 +148,7 @@ class AcpIncoming:
         record.merge(update)
         return record
 
-    def _tool(self, update: dict[str, Any]) -> list[Event]:
+    def _tool(self, update: dict[str, Any]) -> list[ours.Event]:
         found = self.flush()
         record = self.record(update)
         if record is None or record.denied or record.ended:
@@ -174,19 +160,19 @@ class AcpIncoming:
         if record.closed or output:
             found += self.start(record)
         if output:
-            found.append(ToolOutput(call=record.call, text=output, parent=record.parent))
+            found.append(ours.ToolOutput(call=record.call, text=output, parent=record.parent))
         if record.closed:
             record.ended = True
             effects = record.effects(self.access(record).command)
             found += [msgspec.structs.replace(effect, parent=record.parent) for effect in effects]
             ok, parent = record.status == "completed", record.parent
-            found.append(ToolEnded(call=record.call, name=record.tool, result=record.result, ok=ok, parent=parent))
+            found.append(ours.ToolEnded(call=record.call, name=record.tool, result=record.result, ok=ok, parent=parent))
         return found
 
-    def _refused(self, record: ToolRecord, refusal: dict[str, Any]) -> ToolDenied:
+    def _refused(self, record: ToolRecord, refusal: dict[str, Any]) -> ours.ToolDenied:
         record.denied = True
-        by: Any = refusal.get("by") if refusal.get("by") in get_args(DeniedBy) else "rule"
-        return ToolDenied(
+        by: Any = refusal.get("by") if refusal.get("by") in get_args(ours.DeniedBy) else "rule"
+        return ours.ToolDenied(
             call=record.call,
             name=record.tool,
             reason=str(refusal.get("reason") or ""),
@@ -195,14 +181,14 @@ class AcpIncoming:
             parent=record.parent,
         )
 
-    def start(self, record: ToolRecord) -> list[Event]:
+    def start(self, record: ToolRecord) -> list[ours.Event]:
         """Report the call as running, as far as the updates show."""
         if record.started or record.denied:
             return []
         record.started = True
         access = self.access(record)
         return [
-            ToolStarted(
+            ours.ToolStarted(
                 call=record.call,
                 name=record.tool,
                 args=access.args,
@@ -233,7 +219,7 @@ class AcpIncoming:
 
     # The rest
 
-    def _plan(self, update: dict[str, Any]) -> list[Event]:
+    def _plan(self, update: dict[str, Any]) -> list[ours.Event]:
         """Report a plan as a call of a to-do tool, because every reader of our events can show that."""
         entries = update.get("entries")
         items = [
@@ -245,8 +231,8 @@ class AcpIncoming:
         call = f"plan-{self._plans}"
         lines = "\n".join(f"{_MARKS[item['status']]} {item['content']}" for item in items)
         return [
-            ToolStarted(call=call, name="todo", args={"todos": items}, kind="read"),
-            ToolEnded(call=call, name="todo", result=lines),
+            ours.ToolStarted(call=call, name="todo", args={"todos": items}, kind="read"),
+            ours.ToolEnded(call=call, name="todo", result=lines),
         ]
 
     def _note(self, kind: Any, update: dict[str, Any]) -> None:
@@ -268,7 +254,7 @@ class HistoryReplay:
     def __init__(self, incoming: AcpIncoming) -> None:
         self._incoming = incoming
         self._asked: list[str] = []
-        self.events: list[Event] = []
+        self.events: list[ours.Event] = []
 
     def update(self, update: dict[str, Any]) -> None:
         if update.get("sessionUpdate") == "user_message_chunk":
@@ -279,7 +265,7 @@ class HistoryReplay:
         self._prompt()
         self._keep(self._incoming.update(update))
 
-    def finish(self) -> list[Event]:
+    def finish(self) -> list[ours.Event]:
         self._prompt()
         self._keep(self._incoming.finish(""))
         self._incoming.begin()
@@ -288,13 +274,15 @@ class HistoryReplay:
     def _prompt(self) -> None:
         if asked := "".join(self._asked):
             self._keep(self._incoming.finish(""))
-            self.events.append(TurnStarted(prompt=_INSTRUCTIONS.sub("", asked)))
+            self.events.append(ours.TurnStarted(prompt=_INSTRUCTIONS.sub("", asked)))
             self._incoming.begin()
         self._asked = []
 
-    def _keep(self, events: list[Event]) -> None:
+    def _keep(self, events: list[ours.Event]) -> None:
         """Keep whole messages only. Usage is left out, because it was counted when the turn ran."""
-        self.events += [event for event in events if not isinstance(event, TextDelta | ThinkingDelta | Usage)]
+        self.events += [
+            event for event in events if not isinstance(event, ours.TextDelta | ours.ThinkingDelta | ours.Usage)
+        ]
 
 
 def instructed(prompt: str, *instructions: str | None) -> str:
@@ -330,7 +318,7 @@ Update = dict[str, Any]
 Diffs = Callable[[Any], list[Update]]
 """Makes the diffs that a tool's arguments propose."""
 
-KINDS: dict[ToolKind, str] = {
+KINDS: dict[ours.ToolKind, str] = {
     "read": "read",
     "write": "edit",
     "execute": "execute",
@@ -366,34 +354,34 @@ class AcpOutgoing:
         self._lists: set[str] = set()
         self._output: dict[str, str] = {}
 
-    def updates(self, event: Event) -> list[Update]:
+    def updates(self, event: ours.Event) -> list[Update]:
         if event.parent is not None:
             return []
         match event:
-            case TextDelta():
+            case ours.TextDelta():
                 return [self._chunk("text", event.text)]
-            case ThinkingDelta():
+            case ours.ThinkingDelta():
                 return [self._chunk("thinking", event.text)]
-            case Message():
+            case ours.Message():
                 streamed, self._spoken[event.kind] = self._spoken[event.kind], False
                 return [] if streamed else [_chunk(event.kind, event.text)]
-            case ToolStarted():
+            case ours.ToolStarted():
                 return self._started(event)
-            case ToolOutput():
+            case ours.ToolOutput():
                 return self._output_update(event)
-            case ToolEnded():
+            case ours.ToolEnded():
                 return self._ended(event)
-            case ToolDenied():
+            case ours.ToolDenied():
                 return self._denied(event)
-            case Warned():
+            case ours.Warned():
                 return [{**_chunk("thinking", event.message), "_meta": {WARNING: event.code}}]
         return []
 
-    def replayed(self, events: Iterable[Event]) -> list[Update]:
+    def replayed(self, events: Iterable[ours.Event]) -> list[Update]:
         """A session's past: also the prompts, and every tool call with its result."""
         found: list[Update] = []
         for event in events:
-            if isinstance(event, TurnStarted):
+            if isinstance(event, ours.TurnStarted):
                 found.append({"sessionUpdate": "user_message_chunk", "content": text_block(event.prompt)})
             found += self.updates(event)
         return found
@@ -404,7 +392,7 @@ class AcpOutgoing:
 
     # Tools
 
-    def asked(self, event: Asked) -> tuple[list[Update], Update]:
+    def asked(self, event: ours.Asked) -> tuple[list[Update], Update]:
         """A call that needs permission: the updates that show it, and how the request names it."""
         call = event.call or event.request
         shown: list[Update] = []
@@ -422,7 +410,7 @@ class AcpOutgoing:
         }
         return shown, call_update
 
-    def _started(self, event: ToolStarted) -> list[Update]:
+    def _started(self, event: ours.ToolStarted) -> list[Update]:
         if event.name.lower() in LIST_TOOLS and (plan := plan_of(event.args)):
             self._lists.add(event.call)
             return [plan]
@@ -431,7 +419,7 @@ class AcpOutgoing:
         title = _title(event.name, event.command, event.paths)
         return [self._call(event.call, title, event.kind, event.args, event.paths, "in_progress")]
 
-    def _call(self, call: str, title: str, kind: ToolKind, args: Any, paths: Iterable[str], status: str) -> Update:
+    def _call(self, call: str, title: str, kind: ours.ToolKind, args: Any, paths: Iterable[str], status: str) -> Update:
         content = self._diffs(args) if kind == "write" else []
         update: Update = {
             "sessionUpdate": "tool_call",
@@ -450,7 +438,7 @@ class AcpOutgoing:
             update["content"] = content
         return update
 
-    def _output_update(self, event: ToolOutput) -> list[Update]:
+    def _output_update(self, event: ours.ToolOutput) -> list[Update]:
         if event.call not in self._tools:
             return []
         update: Update = {"sessionUpdate": "tool_call_update", "toolCallId": event.call, "status": "in_progress"}
@@ -463,7 +451,7 @@ class AcpOutgoing:
     def _is_terminal(self, call: str) -> bool:
         return any(item["type"] == "terminal" for item in self._tools.get(call, []))
 
-    def _ended(self, event: ToolEnded) -> list[Update]:
+    def _ended(self, event: ours.ToolEnded) -> list[Update]:
         if event.call in self._lists:
             return []
         status = "completed" if event.ok else "failed"
@@ -484,7 +472,7 @@ class AcpOutgoing:
         self._output.pop(call, None)
         return update if known else {**update, "title": name[:TITLE], "kind": "other"}
 
-    def _denied(self, event: ToolDenied) -> list[Update]:
+    def _denied(self, event: ours.ToolDenied) -> list[Update]:
         """The protocol has no status for it: as one that failed it would look like any that the agent got over."""
         update = self._end_update(event.call, event.name, "failed", f"not run: {event.reason}")
         if self._denials:
@@ -530,6 +518,6 @@ def commands_update(commands: Iterable[CommandInfo]) -> Update:
     }
 
 
-def stop_reason(ended: TurnEnded) -> str | None:
+def stop_reason(ended: ours.TurnEnded) -> str | None:
     """The protocol's stop reason for a turn; None for a failure, which is sent as an error instead."""
     return _STOPS.get(ended.outcome)

@@ -6,21 +6,8 @@ from typing import Any, ClassVar, Literal, TypeAlias
 
 import msgspec
 
+from treadle import events
 from treadle.errors import InvalidJson, Violation
-from treadle.events import (
-    ErrorInfo,
-    Event,
-    FileChanged,
-    Message,
-    Outcome,
-    Task,
-    TaskChanged,
-    TaskStatus,
-    ToolEnded,
-    ToolStarted,
-    TurnStarted,
-    Usage,
-)
 from treadle.session import Access
 from treadle.wire.common.connection import LineConnection, Transitions, json_line
 from treadle.wire.common.jsontext import amount, count
@@ -210,7 +197,7 @@ _STATUS: dict[int, tuple[str, bool]] = {401: ("auth_failed", False), 403: ("auth
 _STATUS |= {429: ("rate_limited", True)}
 
 
-def usages(result: ClaudeResult, before: dict[str, Any] | None) -> list[Usage]:
+def usages(result: ClaudeResult, before: dict[str, Any] | None) -> list[events.Usage]:
     """What the turn used, by model. `before`: the session's totals at the last result, or None when they are unknown.
 
     The totals in `modelUsage` and `total_cost_usd` cover the whole session, including earlier processes of it.
@@ -226,7 +213,7 @@ def usages(result: ClaudeResult, before: dict[str, Any] | None) -> list[Usage]:
         return []
     model = next(iter(result.modelUsage), "") if len(result.modelUsage) == 1 else ""
     return [
-        Usage(
+        events.Usage(
             model=model,
             input_tokens=counts["input"],
             output_tokens=counts["output"],
@@ -243,12 +230,12 @@ def context_window(result: ClaudeResult, model: str) -> int | None:
     return count(window) or None
 
 
-def _by_model(now: dict[str, Any], before: dict[str, Any]) -> list[Usage]:
+def _by_model(now: dict[str, Any], before: dict[str, Any]) -> list[events.Usage]:
     found = []
     for model, used in now.items():
         past = before.get(model) or {}
         cost = amount(used.get("costUSD"))
-        usage = Usage(
+        usage = events.Usage(
             model=model,
             input_tokens=_increase(used, past, "inputTokens"),
             output_tokens=_increase(used, past, "outputTokens"),
@@ -266,23 +253,23 @@ def _increase(now: dict[str, Any], before: dict[str, Any], name: str) -> int:
     return max(0, count(now.get(name)) - count(before.get(name)))
 
 
-def ending(result: ClaudeResult, stopped: bool) -> tuple[Outcome, ErrorInfo | None]:
+def ending(result: ClaudeResult, stopped: bool) -> tuple[events.Outcome, events.ErrorInfo | None]:
     """How the turn ended. `stopped`: we asked for it. A failed model call also comes with the subtype success."""
     if not result.is_error:
         return "completed", None
     if result.subtype in _LIMITED:
         message = _first_error(result) or f"the turn was ended: {result.terminal_reason or result.subtype}"
-        return "limited", ErrorInfo(code=_LIMITED[result.subtype], message=message)
+        return "limited", events.ErrorInfo(code=_LIMITED[result.subtype], message=message)
     if (result.terminal_reason or "").startswith("aborted"):
-        return "interrupted", ErrorInfo(code="cancelled", message="the turn was interrupted")
+        return "interrupted", events.ErrorInfo(code="cancelled", message="the turn was interrupted")
     if stopped and result.subtype == "error_during_execution":
-        return "interrupted", ErrorInfo(code="cancelled", message="the turn was interrupted")
+        return "interrupted", events.ErrorInfo(code="cancelled", message="the turn was interrupted")
     status = result.api_error_status
     message = result.result or _first_error(result) or f"the turn failed: {result.terminal_reason or result.subtype}"
     code, retryable = _STATUS.get(status or 0, ("provider_error", (status or 0) >= 500))
     if status is None and result.terminal_reason != "api_error":
         code = "remote_error"
-    return "failed", ErrorInfo(code=code, message=message, retryable=retryable, details={"status": status})
+    return "failed", events.ErrorInfo(code=code, message=message, retryable=retryable, details={"status": status})
 
 
 def _first_error(result: ClaudeResult) -> str:
@@ -307,7 +294,7 @@ def result_text(content: Any) -> str:
     return "\n".join(part["text"] if isinstance(part.get("text"), str) else f"[{part.get('type')}]" for part in parts)
 
 
-def file_change(call: str, result: Any) -> FileChanged | None:
+def file_change(call: str, result: Any) -> events.FileChanged | None:
     """The change that a tool reports in `tool_use_result`: the path, and a unified diff."""
     if not isinstance(result, dict) or not isinstance(result.get("filePath"), str) or "structuredPatch" not in result:
         return None
@@ -322,10 +309,12 @@ def file_change(call: str, result: Any) -> FileChanged | None:
     if added and isinstance(result.get("content"), str):
         content = result["content"].splitlines()
         lines = ["--- /dev/null", f"+++ {path}", f"@@ -0,0 +1,{len(content)} @@", *(f"+{line}" for line in content)]
-    return FileChanged(path=path, change=change, diff="\n".join(lines) + "\n" if len(lines) > 2 else "", call=call)
+    return events.FileChanged(
+        path=path, change=change, diff="\n".join(lines) + "\n" if len(lines) > 2 else "", call=call
+    )
 
 
-_TASK_STATUS: dict[str, TaskStatus] = {"completed": "completed", "failed": "failed", "killed": "cancelled"}
+_TASK_STATUS: dict[str, events.TaskStatus] = {"completed": "completed", "failed": "failed", "killed": "cancelled"}
 _TASK_STATUS |= {"stopped": "cancelled", "cancelled": "cancelled", "running": "running"}
 
 
@@ -333,14 +322,14 @@ class ClaudeTasks:
     """The background tasks, put together from the records about them."""
 
     def __init__(self) -> None:
-        self._known: dict[str, Task] = {}
+        self._known: dict[str, events.Task] = {}
         self.starters: dict[str, str] = {}
         """The call that started a subagent, by the subagent's id."""
 
-    def heard(self, record: System) -> Event | None:
+    def heard(self, record: System) -> events.Event | None:
         if record.subtype == "task_started":
             kind: Literal["agent", "process"] = "agent" if record.task_type == "local_agent" else "process"
-            task = Task(
+            task = events.Task(
                 id=record.task_id,
                 kind=kind,
                 label=record.description or record.task_id,
@@ -350,7 +339,7 @@ class ClaudeTasks:
             self._known[task.id] = task
             if record.tool_use_id:
                 self.starters[task.id] = record.tool_use_id
-            return TaskChanged(change="started", task_id=task.id, task=task)
+            return events.TaskChanged(change="started", task_id=task.id, task=task)
         if record.subtype not in ("task_updated", "task_notification") or record.task_id not in self._known:
             return None
         status_word = record.status if record.subtype == "task_notification" else record.patch.get("status")
@@ -360,9 +349,9 @@ class ClaudeTasks:
             if record.subtype != "task_notification":
                 return None  # the notification that follows says more
             del self._known[record.task_id]
-            task = Task(id=task.id, kind=task.kind, label=task.label, status=status, output=record.summary)
-            return TaskChanged(change=status, task_id=task.id, task=task)
-        return TaskChanged(change="updated", task_id=task.id, task=task)
+            task = events.Task(id=task.id, kind=task.kind, label=task.label, status=status, output=record.summary)
+            return events.TaskChanged(change=status, task_id=task.id, task=task)
+        return events.TaskChanged(change="updated", task_id=task.id, task=task)
 
 
 # The file in which Claude Code keeps a session, read as the events of its past turns. Pure.
@@ -378,21 +367,21 @@ _NOT_TYPED = ("<local-command-", "<task-notification", "<bash-", "[Request inter
 """What Claude Code itself adds in the name of the user begins with one of these."""
 
 
-def past(data: bytes, access_of: Callable[[str, Any], Access]) -> list[Event]:
+def past(data: bytes, access_of: Callable[[str, Any], Access]) -> list[events.Event]:
     """The turns of the branch that counts. A line that cannot be read is left out."""
     records = [record for record in _records(data.split(b"\n")) if isinstance(record.get("uuid"), str)]
     parents = {record["uuid"]: record.get("parentUuid") or record.get("logicalParentUuid") for record in records}
     prompts = {record["uuid"]: text for record in records if (text := prompt_of(record))}
     spoken = [record for record in records if record.get("type") in ("user", "assistant") and _own(record)]
     counted = set(_ancestors(spoken[-1]["uuid"], parents)) if spoken else set()
-    found: list[Event] = []
+    found: list[events.Event] = []
     names: dict[str, str] = {}
     for record in spoken:
         turn = next((one for one in _ancestors(record["uuid"], parents) if one in prompts), None)
         if turn is None or turn not in counted:
             continue
         if record["uuid"] in prompts:
-            found.append(TurnStarted(prompt=prompts[record["uuid"]]))
+            found.append(events.TurnStarted(prompt=prompts[record["uuid"]]))
         else:
             found += _events(record, names, access_of)
     return found
@@ -452,23 +441,25 @@ def _ancestors(start: Any, parents: dict[str, Any]) -> Iterable[str]:
         start = parents.get(start)
 
 
-def _events(record: dict[str, Any], names: dict[str, str], access_of: Callable[[str, Any], Access]) -> list[Event]:
+def _events(
+    record: dict[str, Any], names: dict[str, str], access_of: Callable[[str, Any], Access]
+) -> list[events.Event]:
     message = record.get("message")
     fields = message if isinstance(message, dict) else {}
-    content, found = fields.get("content"), list[Event]()
+    content, found = fields.get("content"), list[events.Event]()
     for block in content if isinstance(content, list) else []:
         match block:
             case {"type": "text", "text": str(text)} if record["type"] == "assistant" and text:
-                found.append(Message(text=text, model=str(fields.get("model") or "")))
+                found.append(events.Message(text=text, model=str(fields.get("model") or "")))
             case {"type": "thinking", "thinking": str(text)} if text:
-                found.append(Message(text=text, kind="thinking", model=str(fields.get("model") or "")))
+                found.append(events.Message(text=text, kind="thinking", model=str(fields.get("model") or "")))
             case {"type": "tool_use", "id": str(call), "name": str(name)}:
                 names[call] = name
                 args = block.get("input")
                 access = access_of(name, args)
-                started = ToolStarted(call=call, name=name, args=args, kind=access.kind, paths=access.paths)
+                started = events.ToolStarted(call=call, name=name, args=args, kind=access.kind, paths=access.paths)
                 found.append(msgspec.structs.replace(started, command=access.command))
             case {"type": "tool_result", "tool_use_id": str(call)} if call in names:
                 text, ok = result_text(block.get("content")), not block.get("is_error")
-                found.append(ToolEnded(call=call, name=names.pop(call), result=text, ok=ok))
+                found.append(events.ToolEnded(call=call, name=names.pop(call), result=text, ok=ok))
     return found

@@ -7,28 +7,6 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 
 from treadle import events
-from treadle.events import (
-    AnyEvent,
-    Asked,
-    CommandRun,
-    ContextCompacted,
-    ErrorInfo,
-    Event,
-    FileChanged,
-    Message,
-    Retrying,
-    TextDelta,
-    ThinkingDelta,
-    ToolDenied,
-    ToolEnded,
-    ToolKind,
-    ToolOutput,
-    ToolStarted,
-    TurnEnded,
-    TurnStarted,
-    Usage,
-    Warned,
-)
 from treadle.session import Access, ModelMenu, OfferedModel, StoredSession
 from treadle.wire.common.jsontext import count
 from treadle.wire.common.tasks import LIST_TOOLS, tasks_of
@@ -37,7 +15,7 @@ from treadle.wire.common.tasks import LIST_TOOLS, tasks_of
 
 _SHELLS = ("bash", "sh", "zsh")
 _CHANGES_READ: dict[str, Literal["added", "modified", "deleted"]] = {"add": "added", "delete": "deleted"}
-TOOLS: dict[str, tuple[str, ToolKind]] = {
+TOOLS: dict[str, tuple[str, events.ToolKind]] = {
     "commandExecution": ("exec_command", "execute"),
     "fileChange": ("apply_patch", "write"),
     "webSearch": ("web_search", "network"),
@@ -102,13 +80,13 @@ def changes(item: dict[str, Any]) -> list[tuple[str, str, str]]:
     return found
 
 
-def file_changes(item: dict[str, Any]) -> list[FileChanged]:
+def file_changes(item: dict[str, Any]) -> list[events.FileChanged]:
     found = []
     for path, kind, diff in changes(item):
         if kind in ("add", "delete") and not diff.startswith(("---", "@@")):
             diff = _whole_file(path, diff, added=kind == "add")
         found.append(
-            FileChanged(path=path, change=_CHANGES_READ.get(kind, "modified"), diff=diff, call=str(item["id"]))
+            events.FileChanged(path=path, change=_CHANGES_READ.get(kind, "modified"), diff=diff, call=str(item["id"]))
         )
     return found
 
@@ -142,14 +120,14 @@ def _text_of(result: Any) -> str:
     return str(result.get("message") or result) if isinstance(result, dict) else str(result)
 
 
-def usage(counts: dict[str, Any], model: str) -> Usage:
+def usage(counts: dict[str, Any], model: str) -> events.Usage:
     """The usage of one model call. `inputTokens` includes cached tokens; Codex reports no cost anywhere."""
 
     def counted(name: str) -> int:
         return count(counts.get(name))
 
     read, write = counted("cachedInputTokens"), counted("cacheWriteInputTokens")
-    return Usage(
+    return events.Usage(
         model=model,
         input_tokens=max(0, counted("inputTokens") - read - write),
         output_tokens=counted("outputTokens"),
@@ -170,7 +148,7 @@ _CODES = {
 }
 
 
-def error_info(error: Any) -> ErrorInfo:
+def error_info(error: Any) -> events.ErrorInfo:
     """`codexErrorInfo` is a word, or an object with one key."""
     error = error if isinstance(error, dict) else {"message": str(error or "it gave no reason")}
     info = error.get("codexErrorInfo")
@@ -183,7 +161,7 @@ def error_info(error: Any) -> ErrorInfo:
         code = "rate_limited"
     retryable = code == "rate_limited" or word in ("serverOverloaded", "internalServerError") or (status or 0) >= 500
     message = str(error.get("additionalDetails") or error.get("message") or "it gave no reason")
-    return ErrorInfo(code=code, message=message, retryable=retryable, details={"kind": word, "status": status})
+    return events.ErrorInfo(code=code, message=message, retryable=retryable, details={"kind": word, "status": status})
 
 
 def reset_of(limits: Any) -> float | None:
@@ -196,9 +174,9 @@ def reset_of(limits: Any) -> float | None:
 # What Codex gives when it is asked: the turns that a thread had before, its threads, its models. Pure.
 
 
-def past_events(turns: Any, about: Callable[[dict[str, Any]], Access]) -> list[Event]:
+def past_events(turns: Any, about: Callable[[dict[str, Any]], Access]) -> list[events.Event]:
     """`about` says what the tool call of an item touches. Items that are no part of a conversation are left out."""
-    found: list[Event] = []
+    found: list[events.Event] = []
     for turn in turns if isinstance(turns, list) else []:
         items = turn.get("items") if isinstance(turn, dict) else None
         for item in items if isinstance(items, list) else []:
@@ -207,22 +185,24 @@ def past_events(turns: Any, about: Callable[[dict[str, Any]], Access]) -> list[E
     return found
 
 
-def _events(item: dict[str, Any], about: Callable[[dict[str, Any]], Access]) -> list[Event]:
+def _events(item: dict[str, Any], about: Callable[[dict[str, Any]], Access]) -> list[events.Event]:
     match item.get("type"):
         case "userMessage":
             content = item.get("content")
             parts = [part for part in (content if isinstance(content, list) else []) if isinstance(part, dict)]
             text = "\n".join(part["text"] for part in parts if isinstance(part.get("text"), str))
-            return [TurnStarted(prompt=text)]
+            return [events.TurnStarted(prompt=text)]
         case "agentMessage" if isinstance(item.get("text"), str):
-            return [Message(text=item["text"])]
+            return [events.Message(text=item["text"])]
         case "reasoning" if item.get("summary"):
-            return [Message(text="\n".join(map(str, item["summary"])), kind="thinking")]
+            return [events.Message(text="\n".join(map(str, item["summary"])), kind="thinking")]
         case kind if kind in TOOLS and isinstance(item.get("id"), str):
             access, name = about(item), tool_name(item)
-            started = ToolStarted(call=item["id"], name=name, args=access.args, kind=access.kind, paths=access.paths)
+            started = events.ToolStarted(
+                call=item["id"], name=name, args=access.args, kind=access.kind, paths=access.paths
+            )
             ok = item.get("status") == "completed" and not item.get("exitCode")
-            ended = ToolEnded(call=item["id"], name=name, result=result_text(item), ok=ok)
+            ended = events.ToolEnded(call=item["id"], name=name, result=result_text(item), ok=ok)
             return [msgspec.structs.replace(started, command=access.command), ended]
     return []
 
@@ -428,7 +408,7 @@ def file_change(id: str, changes: list[Item]) -> Item:
     return {"type": "fileChange", "id": id, "changes": changes, "status": "inProgress"}
 
 
-def change(event: FileChanged) -> Item:
+def change(event: events.FileChanged) -> Item:
     """For a new or deleted file the "diff" is the bare content, as Codex has it."""
     kind = _CHANGES.get(event.change) or {"type": "update", "move_path": None}
     lines = event.diff.splitlines(keepends=True)
@@ -463,12 +443,12 @@ def step_status(status: str) -> str:
     return _STEPS.get(status, status)
 
 
-def turn_error(error: ErrorInfo) -> Item:
+def turn_error(error: events.ErrorInfo) -> Item:
     info = _ERRORS.get(error.code, "other")
     return {"message": error.message, "codexErrorInfo": info, "additionalDetails": None, "misalignment": None}
 
 
-def turn(id: str, status: str, *, items: list[Item] | None = None, error: ErrorInfo | None = None) -> Item:
+def turn(id: str, status: str, *, items: list[Item] | None = None, error: events.ErrorInfo | None = None) -> Item:
     return {
         "id": id,
         "rootTurnId": id,
@@ -504,7 +484,7 @@ def thread(listed: StoredSession, *, status: str, model: str | None, version: st
     }
 
 
-def tokens(used: Usage) -> Item:
+def tokens(used: events.Usage) -> Item:
     """One model call, or several. Input includes what came from a cache."""
     return {
         "totalTokens": used.prompt_tokens + used.output_tokens,
@@ -569,41 +549,41 @@ class AppServerOutgoing:
     def begin(self, content: list[Item]) -> list[Notification]:
         return self._whole({"type": "userMessage", "id": self._next(), "clientId": None, "content": content})
 
-    def notifications(self, event: Event) -> list[Notification]:
+    def notifications(self, event: events.Event) -> list[Notification]:
         self._at = int(event.ts * 1000)
         if event.parent is not None:
             return []
         match event:
-            case TextDelta(text=text):
+            case events.TextDelta(text=text):
                 return self._piece("text", text)
-            case ThinkingDelta(text=text):
+            case events.ThinkingDelta(text=text):
                 return self._piece("thinking", text)
-            case Message(kind=kind, text=text):
+            case events.Message(kind=kind, text=text):
                 return self._message(kind, text)
-            case ToolOutput() | CommandRun() | FileChanged():
+            case events.ToolOutput() | events.CommandRun() | events.FileChanged():
                 return self._progress(event)
-            case ToolStarted():
+            case events.ToolStarted():
                 return [*self.flush(), *self._started(event)]
-            case ToolEnded():
+            case events.ToolEnded():
                 return self._ended(event)
-            case ToolDenied():
+            case events.ToolDenied():
                 return [*self.flush(), *self._denied(event)]
-            case ContextCompacted():
+            case events.ContextCompacted():
                 return [*self.flush(), *self._whole({"type": "contextCompaction", "id": self._next()})]
-            case Retrying(error=error):
+            case events.Retrying(error=error):
                 return [("error", {"error": turn_error(error), "willRetry": True, **self._where})]
-            case Warned(message=message):
+            case events.Warned(message=message):
                 return [("warning", {"threadId": self._where["threadId"], "message": message})]
         return []
 
-    def end(self, ended: TurnEnded) -> list[Notification]:
+    def end(self, ended: events.TurnEnded) -> list[Notification]:
         """What is left to say before the turn is reported as completed."""
         self._at = int(ended.ts * 1000)
         left = [*self.flush()]
         for item in list(self._open.values()):
             left += self._close(item, "failed")
         if ended.outcome in ("failed", "limited"):
-            error = ended.error or ErrorInfo(code="internal", message="the turn failed")
+            error = ended.error or events.ErrorInfo(code="internal", message="the turn failed")
             left.append(("error", {"error": turn_error(error), "willRetry": False, **self._where}))
         return left
 
@@ -642,7 +622,7 @@ class AppServerOutgoing:
 
     # Calls
 
-    def asked(self, event: Asked) -> tuple[list[Notification], Item]:
+    def asked(self, event: events.Asked) -> tuple[list[Notification], Item]:
         """A call that needs permission: what shows it, and its item."""
         self._at = int(event.ts * 1000)
         call = event.call or event.request
@@ -651,7 +631,7 @@ class AppServerOutgoing:
             found += self._call(call, event.name or "tool", event.args, event.tool_kind, event.command)
         return found, self._open[call]
 
-    def _started(self, event: ToolStarted) -> list[Notification]:
+    def _started(self, event: events.ToolStarted) -> list[Notification]:
         if event.name.lower() in LIST_TOOLS and (tasks := tasks_of(event.args)) is not None:
             self._lists.add(event.call)
             steps = [{"step": text, "status": step_status(status)} for text, status in tasks]
@@ -660,7 +640,7 @@ class AppServerOutgoing:
             return []
         return self._call(event.call, event.name, event.args, event.kind, event.command)
 
-    def _call(self, call: str, name: str, args: Any, kind: ToolKind, command: str | None) -> list[Notification]:
+    def _call(self, call: str, name: str, args: Any, kind: events.ToolKind, command: str | None) -> list[Notification]:
         if command is not None:
             item = command_item(call, command, self._cwd)
         elif kind == "write":
@@ -671,21 +651,21 @@ class AppServerOutgoing:
         self._open[call] = item
         return self._start(item)
 
-    def _progress(self, event: ToolOutput | CommandRun | FileChanged) -> list[Notification]:
+    def _progress(self, event: events.ToolOutput | events.CommandRun | events.FileChanged) -> list[Notification]:
         item = self._open.get(event.call or "", {})
         match event, item.get("type"):
-            case ToolOutput(text=text), "commandExecution":
+            case events.ToolOutput(text=text), "commandExecution":
                 item["aggregatedOutput"] = (item["aggregatedOutput"] or "") + text
                 return [("item/commandExecution/outputDelta", {**self._where, "itemId": item["id"], "delta": text})]
-            case CommandRun(exit_code=code), "commandExecution":
+            case events.CommandRun(exit_code=code), "commandExecution":
                 item["exitCode"] = code
-            case FileChanged(), "fileChange":
+            case events.FileChanged(), "fileChange":
                 before = [] if item["id"] in self._guessed else item["changes"]
                 self._guessed.discard(item["id"])
                 item["changes"] = [*before, change(event)]
         return []
 
-    def _ended(self, event: ToolEnded) -> list[Notification]:
+    def _ended(self, event: events.ToolEnded) -> list[Notification]:
         item = self._open.get(event.call)
         if item is None or event.call in self._lists:
             return []
@@ -696,7 +676,7 @@ class AppServerOutgoing:
         ok = event.ok and item.get("exitCode") in (None, 0)
         return [*self.flush(), *self._close(item, "completed" if ok else "failed")]
 
-    def _denied(self, event: ToolDenied) -> list[Notification]:
+    def _denied(self, event: events.ToolDenied) -> list[Notification]:
         found: list[Notification] = []
         if event.call not in self._open:
             command = event.args.get("command") if isinstance(event.args, dict) else None
@@ -731,12 +711,12 @@ class AppServerOutgoing:
         return f"{self._where['turnId']}-{self._numbers}"
 
 
-def past(events: Iterable[AnyEvent | Event], thread: str, cwd: str) -> list[Item]:
+def past(said: Iterable[events.AnyEvent | events.Event], thread: str, cwd: str) -> list[Item]:
     """The turns of a thread that is opened again, each with all of its items."""
     turns: list[Item] = []
     out = AppServerOutgoing(thread, "", cwd, lambda args: [])
-    for event in events:
-        if isinstance(event, TurnStarted):
+    for event in said:
+        if isinstance(event, events.TurnStarted):
             id = event.turn or f"{thread}-{len(turns) + 1}"
             out = AppServerOutgoing(thread, id, cwd, lambda args: [])
             turns.append(turn(id, "completed", items=_completed(out.begin([text_input(event.prompt)]))))

@@ -16,22 +16,8 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
+from treadle import events
 from treadle.errors import InvalidJson
-from treadle.events import (
-    AnyEvent,
-    Asked,
-    ContextCompacted,
-    Message,
-    Retrying,
-    Task,
-    TaskChanged,
-    TaskGroup,
-    TaskGroupChanged,
-    TextDelta,
-    ToolDenied,
-    ToolEnded,
-    ToolStarted,
-)
 from treadle.session import AgentInfo, CommandInfo, Mode
 from treadle.wire.common import connection as base
 from treadle.wire.common.connection import json_line
@@ -147,21 +133,21 @@ def text_delta(text: str) -> Record:
     return {"type": "content_block_delta", "delta": {"type": "text_delta", "text": text}}
 
 
-def wrapped(event: AnyEvent) -> Record | None:
+def wrapped(event: events.AnyEvent) -> Record | None:
     """The stream event for this event; None when the contract has none for it."""
     match event:
-        case TextDelta(text=text) if event.parent is None:
+        case events.TextDelta(text=text) if event.parent is None:
             return text_delta(text)
-        case TaskChanged():
+        case events.TaskChanged():
             return {"type": "background_task_event", "background_task_event": task_event(event)}
-        case Asked(kind="permission") if event.parent is not None:
+        case events.Asked(kind="permission") if event.parent is not None:
             return {"type": "background_task_event", "background_task_event": _permission_request(event)}
-        case TaskGroupChanged():
+        case events.TaskGroupChanged():
             return {"type": "background_job_group_event", "background_job_group_event": group_event(event)}
     return None
 
 
-def task_event(event: TaskChanged) -> Record:
+def task_event(event: events.TaskChanged) -> Record:
     kind = {"text": "text_delta"}.get(event.change, event.change)
     body: Record = {"type": f"background_task_{kind}"}
     if event.task is not None:
@@ -181,7 +167,7 @@ def task_event(event: TaskChanged) -> Record:
     return body
 
 
-def _permission_request(asked: Asked) -> Record:
+def _permission_request(asked: events.Asked) -> Record:
     return {
         "type": "background_task_permission_request",
         "taskId": asked.parent,
@@ -191,11 +177,11 @@ def _permission_request(asked: Asked) -> Record:
     }
 
 
-def group_event(event: TaskGroupChanged) -> Record:
+def group_event(event: events.TaskGroupChanged) -> Record:
     return {"type": f"background_job_group_{event.change}", "group": group_snapshot(event.group)}
 
 
-def task_snapshot(task: Task) -> Record:
+def task_snapshot(task: events.Task) -> Record:
     body: Record = {
         "id": task.id,
         "kind": task.kind,
@@ -225,7 +211,7 @@ def task_snapshot(task: Task) -> Record:
     return {key: value for key, value in body.items() if value is not None}
 
 
-def _task_result(task: Task) -> Record | None:
+def _task_result(task: events.Task) -> Record | None:
     if task.output is None and task.exit_code is None:
         return None
     body: Record = {"taskId": task.id, "kind": task.kind, "output": task.output or ""}
@@ -241,7 +227,7 @@ def _task_result(task: Task) -> Record | None:
     return body
 
 
-def _task_error(task: Task) -> Record | None:
+def _task_error(task: events.Task) -> Record | None:
     if task.error is None:
         return None
     category = {
@@ -257,7 +243,7 @@ def _task_error(task: Task) -> Record | None:
     return {"category": category, "message": task.error.message, "recoverable": task.error.retryable}
 
 
-def group_snapshot(group: TaskGroup) -> Record:
+def group_snapshot(group: events.TaskGroup) -> Record:
     body: Record = {
         "id": group.id,
         "parentSessionId": group.parent_session,
@@ -273,7 +259,7 @@ def group_snapshot(group: TaskGroup) -> Record:
     return {key: value for key, value in body.items() if value is not None}
 
 
-def _member(task: Task) -> Record:
+def _member(task: events.Task) -> Record:
     body: Record = {
         "taskId": task.id,
         "label": task.label,
@@ -361,36 +347,36 @@ class MessageHead(msgspec.Struct, kw_only=True):
     ids: "LineIds | None" = None
     """Makes the uuids of lines; without it they are random."""
 
-    def line(self, event: AnyEvent, images: Sequence[Record] = (), detail: Any = None) -> Record | None:
+    def line(self, event: events.AnyEvent, images: Sequence[Record] = (), detail: Any = None) -> Record | None:
         """The `assistant` or `user` line for this event, if it has one. `images`: blocks for the images it names;
         `detail`: the `tool_use_result` of a result."""
         match event:
-            case Message(kind="text", text=text):
+            case events.Message(kind="text", text=text):
                 return self._assistant({"type": "text", "text": text}, self._uuid(event, "text", text))
-            case Message(kind="thinking", text=text):
+            case events.Message(kind="thinking", text=text):
                 block = {"type": "thinking", "thinking": text, "signature": ""}
                 return self._assistant(block, self._uuid(event, "thinking", text))
-            case ToolStarted():
+            case events.ToolStarted():
                 return self.use(event)
-            case ToolEnded():
+            case events.ToolEnded():
                 failed = not event.ok or isinstance(detail, dict) and bool(detail.get("returnCode"))
                 content = [{"type": "text", "text": event.result}, *images] if images else event.result
                 return self._user(event, content, failed, detail)
-            case ToolDenied():
+            case events.ToolDenied():
                 words = f"not allowed: {event.reason}"
                 return self._user(event, words, True, f"Error: {words}")
-            case Retrying():
+            case events.Retrying():
                 return _retry(event, self.session_id)
         return None
 
-    def use(self, event: ToolStarted | ToolDenied) -> Record:
+    def use(self, event: events.ToolStarted | events.ToolDenied) -> Record:
         """The `assistant` line of a tool call. A denied call has no ToolStarted, so its line comes with the denial."""
         name = USED.get(event.name, event.name)
         given = to_theirs(event.name, event.args) if isinstance(event.args, dict) else {}
         block = {"type": "tool_use", "id": event.call, "name": name, "input": given}
         return self._assistant(block, self._uuid(event, "call", event.call))
 
-    def _uuid(self, event: AnyEvent, kind: str, what: str) -> str:
+    def _uuid(self, event: events.AnyEvent, kind: str, what: str) -> str:
         return new_uuid() if self.ids is None else self.ids.next(event.turn, kind, what)
 
     def _assistant(self, block: Record, uuid: str) -> Record:
@@ -413,7 +399,11 @@ class MessageHead(msgspec.Struct, kw_only=True):
         }
 
     def _user(
-        self, event: ToolEnded | ToolDenied, content: str | list[Record], is_error: bool, detail: Any = None
+        self,
+        event: events.ToolEnded | events.ToolDenied,
+        content: str | list[Record],
+        is_error: bool,
+        detail: Any = None,
     ) -> Record:
         block = {"tool_use_id": event.call, "type": "tool_result", "content": content, "is_error": is_error}
         return {
@@ -426,7 +416,7 @@ class MessageHead(msgspec.Struct, kw_only=True):
             **({} if detail is None else {"tool_use_result": detail}),
         }
 
-    def denied(self, event: ToolDenied) -> Record:
+    def denied(self, event: events.ToolDenied) -> Record:
         """The line that tells of a refusal, beside the result that the model reads."""
         return {
             "type": "system",
@@ -440,7 +430,7 @@ class MessageHead(msgspec.Struct, kw_only=True):
         }
 
 
-def _retry(event: Retrying, session_id: str) -> Record:
+def _retry(event: events.Retrying, session_id: str) -> Record:
     return {
         "type": "system",
         "subtype": "api_retry",
@@ -538,14 +528,16 @@ def hook_response(
     return _line("hook_response", session_id, **about, **ended, **code)
 
 
-def compact_boundary(event: ContextCompacted, session_id: str) -> Record:
+def compact_boundary(event: events.ContextCompacted, session_id: str) -> Record:
     """Before this line stands what the model no longer reads word by word."""
     counted = {"pre_tokens": event.tokens_before, "post_tokens": event.tokens_after}
     trigger = "manual" if event.asked else "auto"
     return _line("compact_boundary", session_id, compact_metadata={"trigger": trigger, **counted})
 
 
-def task_lines(event: TaskChanged, session_id: str, running: Iterable[Task], tool_uses: int = 0) -> list[Record]:
+def task_lines(
+    event: events.TaskChanged, session_id: str, running: Iterable[events.Task], tool_uses: int = 0
+) -> list[Record]:
     """The lines of a background task or a subagent that begins or has ended; none for every other change, and for a
     command that its caller waits for. `running`: the background tasks after this change."""
     task = event.task
@@ -575,16 +567,16 @@ def task_lines(event: TaskChanged, session_id: str, running: Iterable[Task], too
     return [updated, *every, _line("task_notification", session_id, **about, **ended)]
 
 
-def _run(task: Task) -> Record:
+def _run(task: events.Task) -> Record:
     """The id of this run of the task; those of one task are in the order in which they began."""
     return {"run_id": f"{round(task.started_at * 1000):013d}"} if task.started_at is not None else {}
 
 
-def _listed(task: Task) -> Record:
+def _listed(task: events.Task) -> Record:
     return {"task_id": task.id, **_run(task), "task_type": _kind(task), "description": task.label}
 
 
-def _kind(task: Task) -> str:
+def _kind(task: events.Task) -> str:
     return "local_agent" if task.kind == "agent" else "local_bash"
 
 

@@ -21,15 +21,7 @@ from treadle.wire.common import connection as base
 from treadle.wire.common.framing import LineSplitter
 from treadle.wire.common.jsontext import repaired
 from treadle.wire.sidecar import receipts
-from treadle.wire.sidecar.receipts import (
-    CAPABILITIES,
-    CONTRACT,
-    AnyAgentEvent,
-    Receipt,
-    ReceiptMeta,
-    normal_time,
-    normal_uuid,
-)
+from treadle.wire.sidecar.receipts import CONTRACT
 from treadle.wire.sidecar.repair import Deviation, convert
 
 # Faults of a line that decoding into types does not find: a repeated name, half a character, an incomplete receipt.
@@ -75,13 +67,13 @@ def repeated_name(data: bytes) -> str | None:
     return found[0] if found else None
 
 
-def unusable(meta: ReceiptMeta) -> str | None:
+def unusable(meta: receipts.ReceiptMeta) -> str | None:
     """Why a receipt with these metadata is not valid; None when it is."""
     try:
         for text in (meta.run_id, meta.work_order_id):
-            normal_uuid(text)
+            receipts.normal_uuid(text)
         for text in (meta.started_at, meta.finished_at):
-            normal_time(text)
+            receipts.normal_time(text)
     except ValueError as error:
         return f"its receipt is not valid: {error}"
     return None
@@ -466,9 +458,9 @@ class Connection(base.Connection[Message]):
 
 TYPES: dict[str, Any] = {
     "work-order": WorkOrder,
-    "receipt": Receipt,
+    "receipt": receipts.Receipt,
     "policy": PolicyProfile,
-    "event": AnyAgentEvent,
+    "event": receipts.AnyAgentEvent,
     "envelope": Envelope,
     "hello": SidecarHello,
     "run": Run,
@@ -505,7 +497,7 @@ def _correct(node: Any) -> None:
         del node["additionalProperties"]
     manifest = node.get("properties", {}).get("capabilities")
     if manifest is not None:
-        manifest["propertyNames"] = {"enum": list(CAPABILITIES)}
+        manifest["propertyNames"] = {"enum": list(receipts.CAPABILITIES)}
     for inside in node.values():
         _correct(inside)
 

@@ -9,27 +9,11 @@ from msgspec import UNSET
 from treadle import events as ours
 from treadle.session import Access
 from treadle.wire.common.jsontext import amount, repaired
-from treadle.wire.sidecar.receipts import (
-    ERROR_CODES,
-    AnyAgentEvent,
-    AssistantDelta,
-    AssistantSaid,
-    CommandExecuted,
-    ErrorCode,
-    ErrorMet,
-    FileWritten,
-    RunCompleted,
-    RunStarted,
-    ToolCalled,
-    ToolReturned,
-    WarningGiven,
-    plain,
-    timestamp,
-)
+from treadle.wire.sidecar import receipts
 
 PREVIEW = 2000
 
-CODES: dict[str, ErrorCode] = {
+CODES: dict[str, receipts.ErrorCode] = {
     "invalid_json": "protocol_invalid_envelope",
     "line_too_long": "protocol_invalid_envelope",
     "protocol_violation": "protocol_unexpected_message",
@@ -59,10 +43,10 @@ CODES: dict[str, ErrorCode] = {
 """Our error codes and the contract's. It has none for a limit that was reached or for a requested stop."""
 
 
-def contract_code(code: str, details: Any = None) -> ErrorCode | None:
+def contract_code(code: str, details: Any = None) -> receipts.ErrorCode | None:
     """The contract's code for one of ours; if a peer sent its own code, that one is used."""
     own = details.get("error_code") if isinstance(details, dict) else None
-    for known in ERROR_CODES:
+    for known in receipts.ERROR_CODES:
         if known == own:
             return known
     return CODES.get(code)
@@ -81,39 +65,39 @@ class SidecarOutgoing:
         """Send these totals with the next event that is not a text delta."""
         self._usage = usage
 
-    def translate(self, event: ours.AnyEvent) -> list[AnyAgentEvent]:
-        made = self._made(event, timestamp(event.ts))
+    def translate(self, event: ours.AnyEvent) -> list[receipts.AnyAgentEvent]:
+        made = self._made(event, receipts.timestamp(event.ts))
         if made and self._passthrough:
             raw = event.raw if event.raw is not None else event
-            made = [_with(made[0], "raw_message", plain(msgspec.to_builtins(raw, str_keys=True))), *made[1:]]
+            made = [_with(made[0], "raw_message", receipts.plain(msgspec.to_builtins(raw, str_keys=True))), *made[1:]]
         if made and self._usage is not None and not isinstance(event, ours.TextDelta):
             made = [*made[:-1], _with(made[-1], "usage", self._usage)]
             self._usage = None
         return made
 
-    def _made(self, event: ours.AnyEvent, ts: str) -> list[AnyAgentEvent]:
+    def _made(self, event: ours.AnyEvent, ts: str) -> list[receipts.AnyAgentEvent]:
         match event:
             case ours.TextDelta() if event.parent is None:
-                return [AssistantDelta(ts=ts, text=repaired(event.text))]
+                return [receipts.AssistantDelta(ts=ts, text=repaired(event.text))]
             case ours.Message(kind="text") if event.parent is None:
-                return [AssistantSaid(ts=ts, text=repaired(event.text))]
+                return [receipts.AssistantSaid(ts=ts, text=repaired(event.text))]
             case ours.TurnStarted():
-                return [RunStarted(ts=ts, message="started")]
+                return [receipts.RunStarted(ts=ts, message="started")]
             case ours.TurnEnded():
-                return [RunCompleted(ts=ts, message=event.outcome)]
+                return [receipts.RunCompleted(ts=ts, message=event.outcome)]
             case ours.ToolStarted():
                 return [
-                    ToolCalled(
+                    receipts.ToolCalled(
                         ts=ts,
                         tool_name=event.name,
-                        input=plain(event.args),
+                        input=receipts.plain(event.args),
                         tool_use_id=event.call,
                         parent_tool_use_id=event.parent,
                     )
                 ]
             case ours.ToolEnded():
                 return [
-                    ToolReturned(
+                    receipts.ToolReturned(
                         ts=ts,
                         tool_name=event.name,
                         output=repaired(event.result),
@@ -124,10 +108,14 @@ class SidecarOutgoing:
             case ours.ToolDenied():
                 return _denied(event, ts)
             case ours.FileChanged():
-                return [FileWritten(ts=ts, path=repaired(event.path.removeprefix(self._root)), summary=event.change)]
+                return [
+                    receipts.FileWritten(
+                        ts=ts, path=repaired(event.path.removeprefix(self._root)), summary=event.change
+                    )
+                ]
             case ours.CommandRun():
                 return [
-                    CommandExecuted(
+                    receipts.CommandExecuted(
                         ts=ts,
                         command=repaired(event.command),
                         exit_code=event.exit_code,
@@ -135,25 +123,29 @@ class SidecarOutgoing:
                     )
                 ]
             case ours.Warned():
-                return [WarningGiven(ts=ts, message=repaired(event.message))]
+                return [receipts.WarningGiven(ts=ts, message=repaired(event.message))]
             case ours.Retrying():
-                return [WarningGiven(ts=ts, message=f"trying again ({event.attempt}): {repaired(event.error.message)}")]
+                return [
+                    receipts.WarningGiven(
+                        ts=ts, message=f"trying again ({event.attempt}): {repaired(event.error.message)}"
+                    )
+                ]
             case ours.Failed():
                 return [error_event(event.error, ts)]
         return []
 
 
-def error_event(error: ours.ErrorInfo, ts: str) -> ErrorMet:
+def error_event(error: ours.ErrorInfo, ts: str) -> receipts.ErrorMet:
     code = contract_code(error.code, error.details)
-    return ErrorMet(ts=ts, message=repaired(error.message), error_code=UNSET if code is None else code)
+    return receipts.ErrorMet(ts=ts, message=repaired(error.message), error_code=UNSET if code is None else code)
 
 
-def _denied(event: ours.ToolDenied, ts: str) -> list[AnyAgentEvent]:
+def _denied(event: ours.ToolDenied, ts: str) -> list[receipts.AnyAgentEvent]:
     """The contract has no event for a call that was refused, so send a warning and a result that says so."""
     reason = repaired(event.reason)
     return [
-        WarningGiven(ts=ts, message=f"{event.name} was denied: {reason}"),
-        ToolReturned(
+        receipts.WarningGiven(ts=ts, message=f"{event.name} was denied: {reason}"),
+        receipts.ToolReturned(
             ts=ts,
             tool_name=event.name,
             output={"denied": True, "reason": reason},
@@ -163,7 +155,7 @@ def _denied(event: ours.ToolDenied, ts: str) -> list[AnyAgentEvent]:
     ]
 
 
-def _with(event: AnyAgentEvent, name: str, value: Any) -> AnyAgentEvent:
+def _with(event: receipts.AnyAgentEvent, name: str, value: Any) -> receipts.AnyAgentEvent:
     return msgspec.structs.replace(event, ext={**({} if event.ext is UNSET else event.ext), name: value})
 
 
@@ -175,28 +167,28 @@ class SidecarIncoming:
         self._calls: dict[str, str] = {}
         self._made = 0
 
-    def translate(self, event: AnyAgentEvent) -> list[ours.Event]:
+    def translate(self, event: receipts.AnyAgentEvent) -> list[ours.Event]:
         raw = event.ext.get("raw_message") if event.ext is not UNSET else None
         match event:
-            case AssistantDelta():
+            case receipts.AssistantDelta():
                 return [ours.TextDelta(text=event.text, raw=raw)]
-            case AssistantSaid():
+            case receipts.AssistantSaid():
                 return [ours.Message(text=event.text, raw=raw), *_usage(event.ext)]
-            case ToolCalled():
+            case receipts.ToolCalled():
                 return [self._started(event, raw), *_usage(event.ext)]
-            case ToolReturned():
+            case receipts.ToolReturned():
                 return [self._ended(event, raw)]
-            case FileWritten():
+            case receipts.FileWritten():
                 return [ours.FileChanged(path=event.path, change=_change(event.summary), raw=raw)]
-            case CommandExecuted():
+            case receipts.CommandExecuted():
                 return [
                     ours.CommandRun(
                         command=event.command, exit_code=event.exit_code, output=event.output_preview or "", raw=raw
                     )
                 ]
-            case WarningGiven():
+            case receipts.WarningGiven():
                 return _usage(event.ext) or [ours.Warned(message=event.message, raw=raw)]
-            case ErrorMet():
+            case receipts.ErrorMet():
                 code = "remote_error" if event.error_code is UNSET else event.error_code
                 return [ours.Failed(error=ours.ErrorInfo(code=code, message=event.message), raw=raw)]
         return []
@@ -210,7 +202,7 @@ class SidecarIncoming:
             self._calls[name] = f"call_{self._made}"
         return self._calls[name]
 
-    def _started(self, event: ToolCalled, raw: Any) -> ours.Event:
+    def _started(self, event: receipts.ToolCalled, raw: Any) -> ours.Event:
         touched = self._access(event.tool_name, event.input)
         return ours.ToolStarted(
             call=self._call(event.tool_use_id, event.tool_name, new=True),
@@ -223,7 +215,7 @@ class SidecarIncoming:
             raw=raw,
         )
 
-    def _ended(self, event: ToolReturned, raw: Any) -> ours.Event:
+    def _ended(self, event: receipts.ToolReturned, raw: Any) -> ours.Event:
         call = self._call(event.tool_use_id, event.tool_name, new=False)
         output = event.output
         if isinstance(output, dict) and output.get("denied") is True:

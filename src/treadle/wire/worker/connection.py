@@ -17,28 +17,7 @@ from treadle.errors import LocalProtocolError, RemoteProtocolError
 from treadle.wire.common import connection as base
 from treadle.wire.common.framing import LineSplitter
 from treadle.wire.common.jsontext import REPLACEMENT, repaired, repaired_line
-from treadle.wire.worker.messages import (
-    REQUESTS,
-    AnswerOk,
-    AnswerRequest,
-    AnyPayload,
-    AnyResponse,
-    CancelRequest,
-    ErrorEnvelope,
-    EventLine,
-    Init,
-    InitOk,
-    Message,
-    Send,
-    SendResult,
-    Shutdown,
-    ShutdownOk,
-    StatusOk,
-    StatusRequest,
-    Steer,
-    SteerOk,
-    UnknownMessage,
-)
+from treadle.wire.worker import messages as wire
 
 # The bytes of the worker wire: one JSON object per line, read tolerantly and written strictly.
 
@@ -68,14 +47,14 @@ _encoder = msgspec.json.Encoder()
 _BAD_JSON = (msgspec.DecodeError, RecursionError, UnicodeDecodeError, ValueError)
 
 
-def encode(message: Message) -> bytes:
+def encode(message: wire.Message) -> bytes:
     try:
         return _encoder.encode(message) + b"\n"
     except UnicodeEncodeError:
         return _encoder.encode(repaired(msgspec.to_builtins(message), REPLACEMENT)) + b"\n"
 
 
-def encode_lines(lines: list[EventLine]) -> bytes:
+def encode_lines(lines: list[wire.EventLine]) -> bytes:
     try:
         return _encoder.encode_lines(lines)
     except UnicodeEncodeError:
@@ -103,9 +82,9 @@ class _RawEventLine(msgspec.Struct, frozen=True, tag_field="type", tag="event"):
 _envelope = msgspec.json.Decoder(_Envelope)
 _inner = msgspec.json.Decoder(_Inner)
 _raw_event = msgspec.json.Decoder(_RawEventLine)
-_requests = {name: msgspec.json.Decoder(kind) for name, kind in REQUESTS.items()}
-_RESPONSES = {kind.__struct_config__.tag for kind in get_args(AnyResponse)}
-_EVENTS = {kind.__struct_config__.tag for kind in get_args(AnyPayload)}
+_requests = {name: msgspec.json.Decoder(kind) for name, kind in wire.REQUESTS.items()}
+_RESPONSES = {kind.__struct_config__.tag for kind in get_args(wire.AnyResponse)}
+_EVENTS = {kind.__struct_config__.tag for kind in get_args(wire.AnyPayload)}
 
 
 def _open_envelope(line: bytes) -> _Envelope | BadLine:
@@ -165,9 +144,9 @@ def decode_request(line: bytes, check: Check | None = None) -> Any:
 
 
 @cache
-def _response() -> msgspec.json.Decoder[AnyResponse]:
+def _response() -> msgspec.json.Decoder[wire.AnyResponse]:
     """Made only when needed: a worker receives no responses, and building this is the slowest part of its start."""
-    return msgspec.json.Decoder(AnyResponse)
+    return msgspec.json.Decoder(wire.AnyResponse)
 
 
 def decode_response(line: bytes) -> Any:
@@ -193,15 +172,17 @@ def _decode_strange(line: bytes, reason: str) -> Any:
     if not isinstance(head.type, str):
         return BadLine("Missing 'type' field", id)
     if head.type not in _RESPONSES:
-        return UnknownMessage(kind=head.type, raw=line)
+        return wire.UnknownMessage(kind=head.type, raw=line)
     if head.type != "event":
         return BadLine(f"Invalid {head.type}: {reason}", id)
     try:
         outer = _raw_event.decode(line)
         kind = _inner.decode(outer.event).event
         if isinstance(kind, str) and kind not in _EVENTS:
-            event: Any = UnknownMessage(kind=kind, raw=bytes(outer.event))
-            return EventLine(event, outer.event_seq, outer.send_id, outer.session_id, outer.task_id, outer.worker_id)
+            event: Any = wire.UnknownMessage(kind=kind, raw=bytes(outer.event))
+            return wire.EventLine(
+                event, outer.event_seq, outer.send_id, outer.session_id, outer.task_id, outer.worker_id
+            )
     except _BAD_JSON as error:
         reason = str(error)
     return BadLine(f"Invalid event: {reason}", id)
@@ -210,18 +191,18 @@ def _decode_strange(line: bytes, reason: str) -> Any:
 NOT_INITIALIZED = "Not initialized. Send 'init' first."
 
 
-def _is_protocol_error(result: SendResult) -> bool:
+def _is_protocol_error(result: wire.SendResult) -> bool:
     return result.error is not None and result.error.code == "protocol_error"
 
 
-def protocol_error(error: RemoteProtocolError) -> SendResult:
+def protocol_error(error: RemoteProtocolError) -> wire.SendResult:
     """The answer to a bad line: no session ids and no latencies, as nothing ran."""
-    return SendResult(
+    return wire.SendResult(
         id=id_of(error),
         status="error",
         tool_calls_made=(),
         iterations=0,
-        error=ErrorEnvelope(code="protocol_error", message=str(error), retryable=False, details=error.details),
+        error=wire.ErrorEnvelope(code="protocol_error", message=str(error), retryable=False, details=error.details),
     )
 
 
@@ -239,8 +220,12 @@ class State(Enum):
         return self.value
 
 
-CLIENT = frozenset({Init, Send, StatusRequest, CancelRequest, Shutdown, AnswerRequest, Steer})
-WORKER = frozenset({InitOk, EventLine, SendResult, StatusOk, ShutdownOk, AnswerOk, SteerOk})
+CLIENT = frozenset(
+    {wire.Init, wire.Send, wire.StatusRequest, wire.CancelRequest, wire.Shutdown, wire.AnswerRequest, wire.Steer}
+)
+WORKER = frozenset(
+    {wire.InitOk, wire.EventLine, wire.SendResult, wire.StatusOk, wire.ShutdownOk, wire.AnswerOk, wire.SteerOk}
+)
 FAILED = "the failure of the only init"
 """The table's name for an answer that reports the failure, be it an init_ok with an error or a result."""
 
@@ -252,30 +237,39 @@ def _stays(state: State, *kinds: Any) -> dict[tuple[State, Any], State]:
 
 
 TRANSITIONS: dict[tuple[State, Any], State] = {
-    **_stays(NEW, CancelRequest, SendResult),
-    (NEW, Init): OPENING,
-    (NEW, Shutdown): CLOSING,
+    **_stays(NEW, wire.CancelRequest, wire.SendResult),
+    (NEW, wire.Init): OPENING,
+    (NEW, wire.Shutdown): CLOSING,
     # Requests may be written before init is answered. Its outcome is not known yet, so anything may follow it.
-    **_stays(OPENING, Init, Send, StatusRequest, CancelRequest, AnswerRequest, Steer, SendResult),
-    (OPENING, InitOk): READY,
+    **_stays(
+        OPENING,
+        wire.Init,
+        wire.Send,
+        wire.StatusRequest,
+        wire.CancelRequest,
+        wire.AnswerRequest,
+        wire.Steer,
+        wire.SendResult,
+    ),
+    (OPENING, wire.InitOk): READY,
     (OPENING, FAILED): NEW,
-    (OPENING, Shutdown): CLOSING,
-    **_stays(READY, Send, StatusRequest, CancelRequest, AnswerRequest, Steer),
-    **_stays(READY, EventLine, SendResult, StatusOk, AnswerOk, SteerOk),
-    (READY, Shutdown): CLOSING,
+    (OPENING, wire.Shutdown): CLOSING,
+    **_stays(READY, wire.Send, wire.StatusRequest, wire.CancelRequest, wire.AnswerRequest, wire.Steer),
+    **_stays(READY, wire.EventLine, wire.SendResult, wire.StatusOk, wire.AnswerOk, wire.SteerOk),
+    (READY, wire.Shutdown): CLOSING,
     # A shutdown waits for what was asked before it, which can still be watched, steered and cancelled.
-    **_stays(CLOSING, CancelRequest, StatusRequest, AnswerRequest, Steer),
-    **_stays(CLOSING, InitOk, EventLine, SendResult, StatusOk, AnswerOk, SteerOk),
-    (CLOSING, ShutdownOk): CLOSED,
+    **_stays(CLOSING, wire.CancelRequest, wire.StatusRequest, wire.AnswerRequest, wire.Steer),
+    **_stays(CLOSING, wire.InitOk, wire.EventLine, wire.SendResult, wire.StatusOk, wire.AnswerOk, wire.SteerOk),
+    (CLOSING, wire.ShutdownOk): CLOSED,
     # From a later version: skipped in every state.
-    **{(state, UnknownMessage): state for state in State},
+    **{(state, wire.UnknownMessage): state for state in State},
 }
 ANSWERED_BY: dict[type, type] = {
-    InitOk: Init,
-    StatusOk: StatusRequest,
-    ShutdownOk: Shutdown,
-    AnswerOk: AnswerRequest,
-    SteerOk: Steer,
+    wire.InitOk: wire.Init,
+    wire.StatusOk: wire.StatusRequest,
+    wire.ShutdownOk: wire.Shutdown,
+    wire.AnswerOk: wire.AnswerRequest,
+    wire.SteerOk: wire.Steer,
 }
 
 
@@ -286,11 +280,11 @@ def _decrement(counts: Counter[Any], key: Any) -> None:
         del counts[key]
 
 
-class Connection(base.Connection[Message]):
+class Connection(base.Connection[wire.Message]):
     """Beside the state, it remembers the open requests, by kind and id; for each id, how many bad lines are owed an
     answer; and the send whose events are coming, with the number of the next one."""
 
-    SAYS = {"client": CLIENT | {UnknownMessage}, "worker": WORKER | {FAILED, UnknownMessage}}
+    SAYS = {"client": CLIENT | {wire.UnknownMessage}, "worker": WORKER | {FAILED, wire.UnknownMessage}}
     START = NEW
     TRANSITIONS = TRANSITIONS
 
@@ -305,13 +299,15 @@ class Connection(base.Connection[Message]):
 
     def kind(self, sender: str, message: Any) -> Any:
         kind = type(message)
-        if self.state is not OPENING or not (kind is SendResult or kind is InitOk and message.error is not None):
+        if self.state is not OPENING or not (
+            kind is wire.SendResult or kind is wire.InitOk and message.error is not None
+        ):
             return kind
-        inits = sum(count for (asked, _), count in self._open.items() if asked is Init)
+        inits = sum(count for (asked, _), count in self._open.items() if asked is wire.Init)
         return (
             FAILED
-            if inits == 1 and self._open[Init, message.id] and self._answered_kind(message) is Init
-            else SendResult
+            if inits == 1 and self._open[wire.Init, message.id] and self._answered_kind(message) is wire.Init
+            else wire.SendResult
         )
 
     def decode(self, data: bytes) -> Iterable[Any]:
@@ -321,7 +317,7 @@ class Connection(base.Connection[Message]):
     def judge(self, messages: Iterable[Any]) -> list[Any]:
         found: list[Any] = []
         for message in messages:
-            if type(message) is EventLine and message.send_id == self._send:
+            if type(message) is wire.EventLine and message.send_id == self._send:
                 # The next event of the current send: nearly every line is one.
                 self._seq = message.event_seq + 1
                 found.append(message)
@@ -344,10 +340,10 @@ class Connection(base.Connection[Message]):
             raise cut
         return self.judge([last])
 
-    def encode(self, message: Message) -> bytes:
+    def encode(self, message: wire.Message) -> bytes:
         return encode(message)
 
-    def send_events(self, lines: list[EventLine]) -> bytes:
+    def send_events(self, lines: list[wire.EventLine]) -> bytes:
         """The bytes of consecutive events of one send: the same as each alone, at a third of the cost."""
         first, last = lines[0], lines[-1]
         reason = self.refusal(self.role, first)
@@ -361,14 +357,14 @@ class Connection(base.Connection[Message]):
 
     def refusal(self, sender: str, message: Any) -> str | None:
         kind = type(message)
-        if kind is EventLine:
+        if kind is wire.EventLine:
             return self._event_refusal(sender, message)
-        if kind is UnknownMessage:
+        if kind is wire.UnknownMessage:
             return None if sender != self.role else "only what the protocol names is sent"
         if kind in CLIENT and sender == "client":
-            if self.state is NEW and kind not in (Init, CancelRequest, Shutdown):
+            if self.state is NEW and kind not in (wire.Init, wire.CancelRequest, wire.Shutdown):
                 return NOT_INITIALIZED
-            if self.state is READY and kind is Init:
+            if self.state is READY and kind is wire.Init:
                 return "Already initialized."
             if self.state in (CLOSING, CLOSED):
                 return "Shutting down." if (self.state, kind) not in TRANSITIONS else None
@@ -377,32 +373,34 @@ class Connection(base.Connection[Message]):
             return f"no {base.name_of(kind)} is due for request {message.id!r}"
         return refusal
 
-    def _event_refusal(self, sender: str, line: EventLine) -> str | None:
+    def _event_refusal(self, sender: str, line: wire.EventLine) -> str | None:
         """Every event belongs to an open send. Our own numbers have no gaps; a peer's numbers are not checked."""
-        if (self.state, EventLine) not in TRANSITIONS or sender != "worker":
+        if (self.state, wire.EventLine) not in TRANSITIONS or sender != "worker":
             return super().refusal(sender, line)
-        if line.send_id != self._send and not self._open[Send, line.send_id]:
+        if line.send_id != self._send and not self._open[wire.Send, line.send_id]:
             return f"an event for {line.send_id!r}, which is no open send"
         if sender == self.role and line.event_seq != (self._seq if line.send_id == self._send else 0):
             return f"event {line.event_seq} of {line.send_id!r} is out of order"
         return None
 
     def _awaited(self, message: Any) -> bool:
-        if type(message) is SendResult:
+        if type(message) is wire.SendResult:
             # Any request may turn out to be one that cannot be served.
-            return _is_protocol_error(message) or bool(self._open[Send, message.id] or self._open[Init, message.id])
+            return _is_protocol_error(message) or bool(
+                self._open[wire.Send, message.id] or self._open[wire.Init, message.id]
+            )
         return bool(self._open[ANSWERED_BY[type(message)], message.id])
 
     def refused(self, message: Any, reason: str) -> RemoteProtocolError:
-        id = message.send_id if type(message) is EventLine else message.id
+        id = message.send_id if type(message) is wire.EventLine else message.id
         return BadLine(reason, id, untimely=message)
 
     def record(self, sender: str, message: Any) -> None:
         super().record(sender, message)
         kind = type(message)
-        if kind is EventLine:
+        if kind is wire.EventLine:
             self._send, self._seq = message.send_id, message.event_seq + 1
-        elif kind in CLIENT and kind is not CancelRequest:
+        elif kind in CLIENT and kind is not wire.CancelRequest:
             self._open[kind, message.id] += 1
         elif kind in WORKER:
             self._answered(message)
@@ -413,12 +411,12 @@ class Connection(base.Connection[Message]):
             _decrement(self._bad, message.id)
             return
         _decrement(self._open, (asked, message.id))
-        if type(message) is SendResult and message.id == self._send:
+        if type(message) is wire.SendResult and message.id == self._send:
             self._send, self._seq = None, 0
 
     def _answered_kind(self, message: Any) -> type | None:
         """The kind of request that this message answers; None when the bad line was not a request."""
         kind = type(message)
-        if kind is SendResult and _is_protocol_error(message) and self._bad[message.id]:
+        if kind is wire.SendResult and _is_protocol_error(message) and self._bad[message.id]:
             return None
-        return ANSWERED_BY.get(kind) or (Send if self._open[Send, message.id] else Init)
+        return ANSWERED_BY.get(kind) or (wire.Send if self._open[wire.Send, message.id] else wire.Init)
