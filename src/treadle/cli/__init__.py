@@ -62,6 +62,19 @@ def as_process(command: "Callable[[], int | None]") -> "NoReturn":
     lifetime.run(command)
 
 
+def serve_as(name: str, serve: "Callable[[str], int]") -> int | None:
+    """What an executable for programs does that start one without arguments; with some it is the command `name`."""
+    from treadle.io.process.lifetime import fill_gaps
+
+    fill_gaps()
+    if len(sys.argv) == 1:
+        return serve(os.environ.get("TREADLE_AGENT") or "native")
+    from treadle.cli.root import COMMANDS, load
+
+    load(COMMANDS[name])(prog_name=f"treadle-{name}")
+    return None
+
+
 def _main() -> None:
     arguments = sys.argv[1:]
     if arguments in (["--version"], ["-V"]):

@@ -1,25 +1,10 @@
 """`treadle-sidecar`: an executable for control planes that start a sidecar without arguments."""
 
-import os
-import sys
-
-from treadle.cli import as_process
+from treadle.cli import as_process, serve_as
 
 
 def main() -> None:
-    as_process(_main)
-
-
-def _main() -> int | None:
-    from treadle.io.process.lifetime import fill_gaps
-
-    fill_gaps()
-    if len(sys.argv) == 1:
-        return serve(os.environ.get("TREADLE_AGENT") or "native")
-    from treadle.cli.root import COMMANDS, load
-
-    load(COMMANDS["sidecar"])(prog_name="treadle-sidecar")
-    return None
+    as_process(lambda: serve_as("sidecar", serve))
 
 
 def serve(agent: str, *, sandbox: bool | None = None, network: str | None = None) -> int:

@@ -4,7 +4,7 @@ import gc
 import os
 import sys
 
-from treadle.cli import TYPE_CHECKING, as_process
+from treadle.cli import TYPE_CHECKING, as_process, serve_as
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -13,19 +13,7 @@ if TYPE_CHECKING:
 
 
 def main() -> None:
-    as_process(_main)
-
-
-def _main() -> int | None:
-    from treadle.io.process.lifetime import fill_gaps
-
-    fill_gaps()
-    if len(sys.argv) == 1:
-        return serve(os.environ.get("TREADLE_AGENT") or "native")
-    from treadle.cli.root import COMMANDS, load
-
-    load(COMMANDS["worker"])(prog_name="treadle-worker")
-    return None
+    as_process(lambda: serve_as("worker", serve))
 
 
 def serve(agent: str, *, sandbox: bool | None = None, network: str | None = None) -> int:

@@ -16,8 +16,11 @@ from treadle.cli.fleet.common import FAILED, age, fleet_command, money, table, w
 from treadle.cli.render import printable
 from treadle.errors import ConfigError, TreadleError
 from treadle.fleet import client
-from treadle.goals import commands, store
+from treadle.fleet.orders import PERSON
+from treadle.goals import commands, planner, store
+from treadle.goals.briefing import outcome_of
 from treadle.goals.store import resolve
+from treadle.goals.waves import waves
 from treadle.io.files import read, write_atomic
 from treadle.io.process.loop import run_async
 from treadle.wire.fleet.records import Used
@@ -110,8 +113,6 @@ class _GoalNews:
 
     async def questions(self, bus: Bus, name: str) -> None:
         """Say what its agents ask, for as long as this runs."""
-        from treadle.fleet.orders import PERSON
-
         while True:
             with contextlib.suppress(TreadleError):  # the engine is away: what is asked meanwhile is said later
                 for ask in await client.approvals(bus):
@@ -167,9 +168,6 @@ def show(name: str, as_json: bool) -> None:
     record, plan = with_bus(lambda bus: commands.show(bus, name))
     if as_json:
         return show_json({"goal": record, "plan": plan})
-    from treadle.goals.briefing import outcome_of
-    from treadle.goals.waves import waves
-
     click.echo(f"goal    {record.id}: {record.goal}")
     click.echo(f"state   {record.shown_state}{f': {record.why}' if record.why else ''}, for {age(record.began)}")
     click.echo(f"lands   on {record.branch} of {record.root}")
@@ -294,8 +292,6 @@ def plan_(
 
 def _source(source: str, root: str, token: str) -> tuple[str, str]:
     """What the plan calls its source, and what that asks for."""
-    from treadle.goals import planner
-
     if planner.is_issue(source):
         return source, run_async(planner.issue(source, root, token))
     name = os.path.basename(os.path.normpath(source))
@@ -303,8 +299,6 @@ def _source(source: str, root: str, token: str) -> tuple[str, str]:
 
 
 async def _planned(bus: Bus, goal: str, source: str, options: Any) -> Any:
-    from treadle.goals import planner
-
     limits = {name: options[name] for name in BUDGET if options[name] is not None}
     budget = GoalBudget(**limits) if limits else None
     given = {name: options[name] for name in ("root", "agent", "model", "fallback")}

@@ -20,6 +20,10 @@ from treadle.fleet.client import connected, me, resolve
 from treadle.goals import store
 from treadle.io.process.loop import run_async
 from treadle.landing import changes, queue, returned, views
+from treadle.landing import train as trains
+from treadle.landing.authorship import origin, place_of, with_fleet_records
+from treadle.landing.sending import call_off
+from treadle.verification.evidence import LEVELS
 from treadle.wire.fleet.records import Note
 from treadle.wire.fleet.train import LeftOut
 from treadle.workspace import checkouts
@@ -100,8 +104,6 @@ def now(
     """
 
     async def work(bus: Bus) -> tuple[TrainRecord, dict[str, str], list[str]]:
-        from treadle.landing import train as trains
-
         say: Callable[[str], None] = (lambda text: None) if as_json else click.echo
         wanted = [await resolve(bus, name) for name in names]
         train = await trains.ensure(bus, root, **options)
@@ -144,7 +146,7 @@ def now(
 @json_option
 def ls(as_json: bool) -> None:
     """List trains: queued work, running checks, and the age of the oldest entry."""
-    found = with_bus(_trains)
+    found = with_bus(trains.trains)
     if as_json:
         return show_json([{"name": name, **_facts(record)} for name, record in found.items()])
     rows = [["TRAIN", "BRANCH", "WAITING", "OLDEST", "CHECKING", "LANDED", "LEFT OUT", "REPOSITORY"]]
@@ -158,12 +160,6 @@ def ls(as_json: bool) -> None:
     for name, record in found.items():
         if record.paused or record.delay:
             click.echo(f"{name}  {views.held_up(record)}")
-
-
-async def _trains(bus: Bus) -> dict[str, TrainRecord]:
-    from treadle.landing import train as trains
-
-    return await trains.trains(bus)
 
 
 def _facts(record: TrainRecord) -> dict[str, Any]:
@@ -222,7 +218,7 @@ def show(name: str, as_json: bool) -> None:
 
 
 async def _find(bus: Bus, name: str) -> tuple[str, TrainRecord]:
-    found = await _trains(bus)
+    found = await trains.trains(bus)
     fitting = [(each, record) for each, record in found.items() if each.startswith(name) or record.branch == name]
     here = [(each, record) for each, record in fitting if os.path.realpath(record.repository) == _here()]
     fitting = here or fitting
@@ -277,9 +273,6 @@ def set_train(name: str, verify: str, setup: str, slots: int, checks: str | None
     """Change a train's checks and its helping agent. Work checked with other settings is checked again."""
 
     async def work(bus: Bus) -> None:
-        from treadle.landing import train as trains
-        from treadle.verification.evidence import LEVELS
-
         train, _ = await _find(bus, name)
         given = {"checks_on": checks, **options}
         fields = {key: value for key, value in given.items() if value is not None}
@@ -308,8 +301,6 @@ def revert(names: tuple[str, ...], goal: str, branch: str, agent: str, as_json: 
     """
 
     async def work(bus: Bus) -> tuple[str, str]:
-        from treadle.landing import train as trains
-
         say: Callable[[str], None] = (lambda text: None) if as_json else click.echo
         wanted = [await client.resolve(bus, name) for name in names] or await _landed_of_goal(bus, goal, branch)
         train, made = await trains.revert(bus, wanted, branch=branch, agent=agent)
@@ -331,11 +322,9 @@ def revert(names: tuple[str, ...], goal: str, branch: str, agent: str, as_json: 
 
 
 async def _landed_of_goal(bus: Bus, name: str, branch: str) -> list[str]:
-    from treadle.landing import train
-
     record, _ = await store.load(bus, await store.resolve(bus, name))
     orders = [order for step in record.steps.values() for order in step.orders]
-    found = await train.landed_of(bus, orders, branch or record.branch)
+    found = await trains.landed_of(bus, orders, branch or record.branch)
     if not found:
         where = branch or record.branch
         raise NotFound(f"the goal {record.id} has landed nothing on {where}", hint=f"`treadle goal show {record.id}`")
@@ -363,8 +352,6 @@ def resume(name: str) -> None:
 
 def _set_pause(name: str, why: str) -> None:
     async def work(bus: Bus) -> None:
-        from treadle.landing import train as trains
-
         train, _ = await _find(bus, name)
         note = Note(at=time.time(), by=me(), what=why) if why else None
         await trains.steer(bus, train, note)
@@ -378,9 +365,6 @@ def eject(order: str) -> None:
     """Remove an order's change from its train. The work itself is not deleted."""
 
     async def work(bus: Bus, found: str) -> None:
-        from treadle.landing import train as trains
-        from treadle.landing.sending import call_off
-
         out = LeftOut(order=found, kind="person", why="taken out by a person", at=time.time())
         train = await _holding(bus, found)
         helping = returned.of((await trains.load(bus, train))[0], found)
@@ -392,7 +376,7 @@ def eject(order: str) -> None:
 
 async def _holding(bus: Bus, order: str) -> str:
     """The train that has this order in its queue or has sent it back."""
-    for name, record in (await _trains(bus)).items():
+    for name, record in (await trains.trains(bus)).items():
         if any(each.order == order for each in record.queue) or returned.of(record, order):
             return name
     raise NotFound(f"no change of {order} waits in a train", hint="`treadle land ls` and `treadle land show BRANCH`")
@@ -417,8 +401,6 @@ def blame(place: str, revision: str, as_json: bool) -> None:
     The order is named in the commit, so every clone can show it. The request and the cost are shown while the fleet
     still stores the order. A line that no order wrote is shown with its commit.
     """
-    from treadle.landing.authorship import origin, place_of
-
     path, line = place_of(place)
     found, asked = origin(path, line, revision), ""
     if found.order:
@@ -467,8 +449,6 @@ def _claim(claim: AuthorClaim) -> str:
 
 async def _with_fleet(found: LineOrigin) -> tuple[LineOrigin, str]:
     """With what the fleet knows, and why it could not be asked, if so."""
-    from treadle.landing.authorship import with_fleet_records
-
     try:
         async with connected() as bus:
             return await with_fleet_records(bus, found), ""

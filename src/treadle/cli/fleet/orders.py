@@ -10,6 +10,7 @@ import shutil
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
+from datetime import datetime
 from typing import Any
 
 import click
@@ -22,14 +23,17 @@ from treadle.cli.fleet.common import table
 from treadle.cli.render import colourful, one_line, printable
 from treadle.cli.terminal import duration
 from treadle.errors import ConfigError, TimedOut
+from treadle.events import AnyEvent
 from treadle.fleet import client, submission
 from treadle.fleet.engine.bus import Bus
+from treadle.fleet.orders import read_order
 from treadle.fleet.run import null
 from treadle.fleet.submission import completed
-from treadle.host.order import read_policy
+from treadle.host.order import read_policy, read_tree
 from treadle.io.files import read
 from treadle.io.tasks import end_tasks
 from treadle.wire.fleet.orders import HERE, OrderRequest, Reads, declared
+from treadle.wire.fleet.records import WatchRecord
 from treadle.workspace import checkouts
 
 
@@ -151,7 +155,6 @@ def watch(source: str | None, label: str, poll: str, token: str, stop: bool, as_
     treadle fleet watch github:acme/shop --label agent --land main --verify "make test"
     """
     from treadle.landing import watching
-    from treadle.wire.fleet.records import WatchRecord
 
     if source is None:
         found = common.with_bus(watching.watches)
@@ -247,8 +250,6 @@ def _schedule(text: str) -> dict[str, Any]:
 
 
 def _when(text: str) -> float:
-    from datetime import datetime
-
     if text.startswith("+"):
         return time.time() + duration(text[1:])
     try:
@@ -259,8 +260,6 @@ def _when(text: str) -> float:
 
 def _tables(path: str) -> Iterator[tuple[str, Any]]:
     """Each order of a file or of standard input as it is written there, with its place."""
-    from treadle.host.order import read_tree
-
     if path == "-":
         for number, line in enumerate(sys.stdin.buffer, 1):
             if line.strip():
@@ -305,7 +304,6 @@ def _headers(path: str) -> list[int]:
 @json_option
 def ls(as_json: bool, watch: bool, helpers: bool, **options: Any) -> None:
     """List orders, the last changed first. An order has one row from submission until it lands."""
-    from treadle.fleet.orders import read_order
     from treadle.landing.views import all_changes
 
     async def work(bus: Bus) -> list[Any]:
@@ -461,8 +459,6 @@ class _Shown:
         self._attempt = 0
 
     def __call__(self, seen: Any) -> None:
-        from treadle.events import AnyEvent
-
         self.at = seen.at
         if self._as_json:
             click.echo(msgspec.json.encode(seen))

@@ -711,11 +711,11 @@ class AppServerOutgoing:
         return f"{self._where['turnId']}-{self._numbers}"
 
 
-def past(said: Iterable[events.AnyEvent | events.Event], thread: str, cwd: str) -> list[Item]:
+def past(history: Iterable[events.AnyEvent | events.Event], thread: str, cwd: str) -> list[Item]:
     """The turns of a thread that is opened again, each with all of its items."""
     turns: list[Item] = []
     out = AppServerOutgoing(thread, "", cwd, lambda args: [])
-    for event in said:
+    for event in history:
         if isinstance(event, events.TurnStarted):
             id = event.turn or f"{thread}-{len(turns) + 1}"
             out = AppServerOutgoing(thread, id, cwd, lambda args: [])
