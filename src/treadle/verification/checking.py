@@ -217,9 +217,9 @@ _SWAPS = (
     *((" || ", " && "), ("True", "False"), ("False", "True"), ("true", "false"), ("false", "true"), (" not ", " ")),
 )
 _TEXTS = r'''"""[\s\S]*?(?:"""|\Z)|\'{3}[\s\S]*?(?:\'{3}|\Z)|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'|`[^`]*`?'''
-_HASHED = re.compile(rf"{_TEXTS}|#[^\n]*")
+_HASHED = re.compile(rf"{_TEXTS}|#[^\n]*|\bTYPE_CHECKING\b[^\n]*")
 _SLASHED = re.compile(rf"{_TEXTS}|//[^\n]*|/\*[\s\S]*?(?:\*/|\Z)")
-"""Strings and comments, in which a fault would be none: by a language's mark of a comment."""
+"""Strings, comments and what only type checkers read: no fault there shows. By a language's mark of a comment."""
 
 
 def faults(store: Store, base: str, tree: str, product: Sequence[str]) -> list[tuple[PlantedFault, str]]:
