@@ -8,9 +8,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from treadle.agent.messages import UserMessage
-from treadle.agent.stored_sessions import TAIL, find_session, list_sessions
+from treadle.agent.stored_sessions import TAIL, SessionDocument, as_markdown, find_session, list_sessions
 from treadle.agent.transcript import (
-    Listing,
+    KILLED,
     MessageRecord,
     Named,
     Rewound,
@@ -21,6 +21,7 @@ from treadle.agent.transcript import (
     listing_of,
 )
 from treadle.errors import NotFound
+from treadle.redact import Redactor
 
 LONG = UserMessage(text="x" * TAIL)
 
@@ -93,5 +94,32 @@ def test_the_end_tells_what_the_whole_would(tmp_path: Path, steps: list[str]) ->
     transcript.close()
     [entry] = [entry for entry in list_sessions() if entry.id == transcript.header.id]
     whole = listing_of(transcript.header, transcript.records)
-    assert Listing(model=entry.model, name=entry.name, prompt=entry.prompt, turns=entry.turns) == whole
     assert transcript.listing == whole
+    told = (entry.model, entry.name, entry.prompt, entry.turns, entry.ending)
+    assert told == (whole.model, whole.name, whole.prompt, whole.turns, whole.ending.replace("running", KILLED))
+
+
+@pytest.mark.parametrize(
+    ("over", "closed", "ending"),
+    [
+        (TurnOver(turn="t", outcome="completed"), True, "completed"),
+        (TurnOver(turn="t", outcome="failed", reason="no key"), True, "failed: no key"),
+        (None, False, "running"),
+        (None, True, KILLED),
+    ],
+)
+def test_each_session_is_listed_and_shown_with_how_its_last_turn_ended(
+    over: TurnOver | None, closed: bool, ending: str, tmp_path: Path
+) -> None:
+    transcript = created(tmp_path, session_id="aaa")
+    transcript.append(TurnBegan(turn="t", prompt="p"), *([over] if over else []))
+    if closed:
+        transcript.close()
+    (entry,) = list_sessions()
+    shown = as_markdown(SessionDocument(Transcript.read("aaa"), Redactor()))
+    assert (entry.ending, f"The last turn: {ending}\n" in shown) == (ending, ending != "completed")
+    transcript.close()
+    again = Transcript.open("aaa")
+    assert (again.killed, again.listing.ending) == (over is None, KILLED if over is None else ending)
+    again.close()
+    assert Transcript.read("aaa").listing.ending == (KILLED if over is None else ending)

@@ -38,6 +38,7 @@ from treadle.agent.tools.base import ALLOW_PRIVATE, DEFERRED, FOUND, SHELL, AnyT
 from treadle.agent.tools.files import Resolved
 from treadle.agent.tools.images import show, show_document
 from treadle.agent.transcript import (
+    KILLED,
     Cleared,
     MessageRecord,
     Record,
@@ -410,6 +411,8 @@ class NativeSession(BaseSession):
             self.emit(Warned(message=message, code="settings"))
         if lost := self.transcript.skipped:
             self.emit(Warned(message=f"{lost} lines of this session's history are unreadable", code="history"))
+        if self.transcript.killed:
+            self.emit(Warned(message=f"the turn before was {KILLED}", code="history"))
         self.read_project()
         if self.confining.asked.use == "on":
             _ = self.confining.wanted  # refuse now rather than at the first command
@@ -465,7 +468,7 @@ class NativeSession(BaseSession):
         if for_sdk:
             self._keep_for_sdk(anew=False)
         self.transcript.append(TurnBegan(turn=turn.id, prompt=turn.prompt.text, ts=self._clock()))
-        outcome = "interrupted"
+        outcome, reason = "interrupted", ""
         try:
             budget = TurnBudget(self.configuration.limits)
             self.confining.begin_turn()
@@ -487,8 +490,8 @@ class NativeSession(BaseSession):
             return ended
         except asyncio.CancelledError:
             raise
-        except BaseException:
-            outcome = "failed"
+        except BaseException as error:
+            outcome, reason = "failed", str(error)
             raise
         finally:
             self._loop = None
@@ -499,7 +502,8 @@ class NativeSession(BaseSession):
                 if outcome == "failed" and self._parent is None:
                     await self.tell_failure(turn.text)
             finally:  # the turn may be interrupted while the hook runs
-                over = TurnOver(turn=turn.id, outcome=outcome, ts=self._clock(), listing=self.transcript.listing)
+                listing, now = self.transcript.listing, self._clock()
+                over = TurnOver(turn=turn.id, outcome=outcome, reason=reason, ts=now, listing=listing)
                 self.transcript.append(over, sync=True)
                 if for_sdk:
                     self._keep_for_sdk(anew=True)

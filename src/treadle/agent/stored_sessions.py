@@ -20,6 +20,7 @@ from treadle.agent.transcript import (
     TurnOver,
     decode,
     directory_of,
+    ending,
     is_id,
     listed,
     listing_of,
@@ -49,6 +50,8 @@ class ListedSession(msgspec.Struct, frozen=True, kw_only=True):
     prompt: str
     """The beginning of the first prompt."""
     turns: int
+    ending: str = ""
+    """How the last turn ended, and why."""
 
 
 def list_sessions(cwd: str | None = None) -> list[ListedSession]:
@@ -97,6 +100,7 @@ def _entries(cwd: str | None, state: str | None = None) -> Iterator[ListedSessio
                     updated=updated,
                     prompt=listing.prompt,
                     turns=listing.turns,
+                    ending=ending(listing, os.path.dirname(path)),
                 )
 
 
@@ -138,7 +142,7 @@ def _from_tail(lines: list[bytes]) -> Listing | None:
     for line in reversed(lines):
         for record in decode([line]):
             if isinstance(record, TurnOver | Rewound) and record.listing is not None:
-                listing = record.listing
+                listing = listed(record.listing, record)
                 for one in reversed(later):
                     listing = listed(listing, one)
                 return listing
@@ -168,6 +172,7 @@ class SessionDocument:
         self.created = transcript.header.created
         self.name = transcript.name
         self.turns = transcript.listing.turns
+        self.ending = self._clean(ending(transcript.listing, transcript.directory))
         self.messages = [self._redacted(message) for message in transcript.everything()]
         self.totals = Totals.of(transcript.spent())
         first = " ".join(self._clean(transcript.listing.prompt).split())
@@ -213,7 +218,7 @@ def as_atif(document: SessionDocument) -> bytes:
             "total_cached_tokens": used.cache_read_tokens,
             **({} if used.cost_usd is None else {"total_cost_usd": used.cost_usd}),
         }
-    names = ("name", "cwd", "created", "turns")
+    names = ("name", "cwd", "created", "turns", "ending")
     trajectory = atif.Trajectory(
         schema_version=atif.VERSION,
         session_id=document.id,
@@ -257,6 +262,8 @@ def as_markdown(document: SessionDocument, *, tools: bool = True) -> str:
                 reply = [message["text"]] if message["text"].strip() else []
                 reply += [_call(call, tools) for call in message["calls"]]
                 parts.append("## Agent\n\n" + "\n\n".join(reply) + "\n")
+    if document.ending not in ("", "completed"):
+        parts.append(f"The last turn: {document.ending}\n")
     return "\n".join(parts)
 
 

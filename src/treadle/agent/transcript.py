@@ -35,6 +35,7 @@ from treadle.wire.common.records import Newer
 # The records of a session's history: one per line, distinguished by `type`.
 
 FORMAT = 1
+RUNNING, KILLED = "running", "killed: its process ended in the middle of the turn"
 LISTED = 500
 """How many characters of a prompt a list needs at most."""
 
@@ -76,11 +77,15 @@ class Listing(msgspec.Struct, frozen=True, kw_only=True):
     prompt: str = ""
     """The beginning of the first prompt."""
     turns: int = 0
+    ending: str = ""
+    """How the last turn ended, and why; RUNNING until it has, empty once it was taken back."""
 
 
 class TurnOver(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="turn_over"):
     turn: str
     outcome: str
+    reason: str = ""
+    """Of one that failed."""
     ts: float = 0.0
     listing: Listing | None = None
 
@@ -214,9 +219,11 @@ def listing_of(header: Header, records: list[Record]) -> Listing:
     for record in records:
         if isinstance(record, Named | Switched):
             listing = listed(listing, record)
+    ran = [record for record in records if isinstance(record, TurnBegan | TurnOver | Rewound)]
+    ending = listed(listing, ran[-1]).ending if ran else ""
     turns = [record for record in effective(records) if isinstance(record, TurnBegan)]
     prompt = _words(turns[0].prompt)[:LISTED] if turns else ""
-    return msgspec.structs.replace(listing, turns=len(turns), prompt=prompt)
+    return msgspec.structs.replace(listing, turns=len(turns), prompt=prompt, ending=ending)
 
 
 def _words(prompt: str) -> str:
@@ -232,14 +239,23 @@ def listed(listing: Listing, record: Record) -> Listing:
     match record:
         case TurnBegan(prompt=prompt):
             first = listing.prompt if listing.turns else _words(prompt)[:LISTED]
-            return msgspec.structs.replace(listing, turns=listing.turns + 1, prompt=first)
+            return msgspec.structs.replace(listing, turns=listing.turns + 1, prompt=first, ending=RUNNING)
         case Named(name=name):
             return msgspec.structs.replace(listing, name=name)
         case Switched(model=model):
             return msgspec.structs.replace(listing, model=model)
-        case TurnOver(listing=Listing() as last) | Rewound(listing=Listing() as last):
-            return last
+        case TurnOver(outcome=outcome, reason=reason, listing=last):
+            ending = f"{outcome}: {reason}" if reason else outcome
+            return msgspec.structs.replace(last or listing, ending=ending)
+        case Rewound(listing=last):
+            return msgspec.structs.replace(last or listing, ending="")
     return listing
+
+
+def ending(listing: Listing, directory: str) -> str:
+    """How the last turn of the session in this directory ended: one that no process holds does not run any more."""
+    running = listing.ending == RUNNING and files.is_locked(os.path.join(directory, "lock"))
+    return KILLED if listing.ending == RUNNING and not running else listing.ending
 
 
 LONGEST_ID = 128
@@ -259,6 +275,8 @@ class Transcript:
         self.directory = directory
         self._records: list[Record] | None = records
         self.skipped = 0
+        self.killed = False
+        """Whether the turn before was cut off with its process."""
         self._persist = persist
         self._lock: files.locked | None = None
         self.listing = listing_of(header, records)
@@ -336,6 +354,12 @@ class Transcript:
             lock.__exit__(None, None, None)
             raise
         transcript._lock = lock
+        if transcript.listing.ending == RUNNING:
+            outcome, _, reason = KILLED.partition(": ")
+            over = TurnOver(turn="", outcome=outcome, reason=reason, ts=time.time(), listing=transcript.listing)
+            with suppress(StorageError):  # what cannot be written says so with the next turn
+                transcript.append(over)
+            transcript.killed = True
         return transcript
 
     @classmethod

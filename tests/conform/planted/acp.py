@@ -251,7 +251,7 @@ def opened(params: dict[str, Any]) -> Session:
     cwd = params.get("cwd")
     if not isinstance(cwd, str) and not F("a session needs no directory"):
         raise Refused(-32602)
-    if not os.path.isabs(str(cwd)) and not F("a relative directory is taken") and not F("a session needs no directory"):
+    if not os.path.isabs(str(cwd)) and not F("a session needs no directory"):
         raise Refused(-32602)
     name = "s" if F("every session has the same id") else f"s{len(SESSIONS)}"
     if F("sessions have no id"):
