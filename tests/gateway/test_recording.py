@@ -69,6 +69,8 @@ async def test_the_same_calls_get_the_same_replies_in_any_order(tmp_path: Path) 
         ({"tools": [{"name": "a"}]}, {"tools": []}, "call 1: tools has 0 entries in place of 1"),
         ({"system": "be kind"}, {"system": "be quick"}, "call 1: system differs: '\"be quick\"'"),
         ({"system": "it is 2026-11-18"}, {"system": "it is 2027-01-01"}, ""),
+        ({"user": '{"a":1,"at":1795123361060}'}, {"user": '{"at":1795123330920,"a":1}'}, ""),
+        ({"user": '{"a":1}'}, {"user": '{"a":2}'}, "call 1: user differs"),
         (
             {"system": "id 0b7c3b1c-1d8e-4f5a-9c3e-111111111111"},
             {"system": "id 0b7c3b1c-1d8e-4f5a-9c3e-222222222222"},

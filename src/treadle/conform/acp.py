@@ -14,6 +14,7 @@ from treadle.agent.providers.script import CallLine, Player, Script, ScriptedRep
 from treadle.conform.kit import ANSWER, PLAIN, Broken, Kit, Untried, expect, started
 from treadle.conform.lines import LinePeer, shown
 from treadle.conform.rpc import MEGABYTE, Caller, add_shared, refusal, result_of, sample
+from treadle.io.files import write_atomic
 from treadle.io.tasks import within
 
 KIT = Kit(protocol="acp", specification="Agent Client Protocol, version 1", clauses=[])
@@ -252,8 +253,11 @@ async def _(peer: LinePeer) -> str:
         if not peer.model.asked:
             raise Untried("it did not ask the model that it was pointed at")
     offered = [name for request in peer.model.asked for name in tools_of(request.body)]
-    expect(any("pelican_heron" in name for name in offered), sorted(set(offered)), "its tool is not among these")
-    return next(name for name in offered if "pelican_heron" in name)
+    found = [name for name in offered if "pelican_heron" in name]
+    if not found and any(re.search("search.*tool|tool.*search", name, re.IGNORECASE) for name in offered):
+        raise Untried("its model searches for tools, which are not named before")
+    expect(bool(found), sorted(set(offered)), "its tool is not among these")
+    return found[0]
 
 
 @clause(TURN, "a prompt is answered with a stop reason of the protocol")
@@ -356,7 +360,9 @@ async def _(peer: LinePeer) -> str:
     able = (peer.lines[0].get("result") or {}).get("agentCapabilities") or {}
     able = able.get("promptCapabilities") or {}
     blocks: list[dict[str, Any]] = [{"type": "text", "text": "First."}, {"type": "text", "text": "heron-text"}]
-    blocks.append({"type": "resource_link", "uri": f"file://{peer.cwd}/heron-link.txt", "name": "heron-link.txt"})
+    link = in_workspace(peer, "heron-link.txt")
+    write_atomic(link, b"heron-linked\n")
+    blocks.append({"type": "resource_link", "uri": f"file://{link}", "name": "heron-link.txt"})
     wanted = ["First.", "heron-text", "heron-link.txt"]
     if able.get("embeddedContext"):
         resource = {"uri": f"file://{peer.cwd}/heron.md", "text": "heron-resource", "mimeType": "text/markdown"}
