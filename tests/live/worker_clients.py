@@ -20,8 +20,9 @@ from pathlib import Path
 WORKER = Path(sys.executable).parent / "treadle-worker"
 SCRIPT = '[[reply]]\ntimes = "always"\ntext = "Hello."\nusage = { input = 10, output = 5 }\n'
 HEDDLE = ("headless_basic", "headless_send", "headless_heartbeat", "headless_replay")
-MISMATCH = "another major version is answered with init_ok and an error, as the protocol's specification says"
-RETRIED = "a model service that answers 500 is asked again, for longer than the test waits"
+# Each names what the protocol's specification says of it.
+MISMATCH = "another major version is answered with init_ok and an error (`init_ok`: if versions are incompatible)"
+RETRIED = "a model service that answers 500 is asked again, longer than the test waits (`provider_error` is retryable)"
 ADDED = "what it looks for was added after the last run of this suite"
 DIFFERENT = {
     "version_mismatch_returns_structured_error_and_exits": MISMATCH,
@@ -31,11 +32,11 @@ DIFFERENT = {
     "fixture_normal": ADDED,
     "fixture_heartbeat": ADDED,
     "init_returns_init_ok_with_session_id_and_protocol_version": ADDED,
-    "routing_metadata_is_reported_through_init_and_status": "routing is accepted and not echoed: we do not route",
-    "isolated_runtime_places_transcript_outside_default_heddle_home": "a transcript_path of the client's is refused",
+    "routing_metadata_is_reported_through_init_and_status": "we do not route (no field of `init`, `status_ok`)",
+    "isolated_runtime_places_transcript_outside_default_heddle_home": "it is refused (no field of `init`)",
     "loop_failure_includes_observed_policy_and_final_tool": ADDED,
     "cancel_interrupts_bash_tool_and_resolves_quickly": ADDED,
-    "repeated_identical_send_persists_only_new_messages": "the history is in our own form and place",
+    "repeated_identical_send_persists_only_new_messages": "the history is in our own form (it names none)",
 }
 SUMS = re.compile(r"^test result: \w+\. (\d+) passed; (\d+) failed; (\d+) ignored", re.MULTILINE)
 FAILED = re.compile(r"^test (\S+) \.\.\. FAILED$", re.MULTILINE)
