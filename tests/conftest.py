@@ -45,6 +45,7 @@ KEPT = (
     "TESTS_NO_SKIP",
     "RECORD_AGENTS",
     "TEST_AGENTS",
+    "PICTURES",
     "TESTS_FORKED",
 )
 for variable in OUTSIDE:

@@ -130,7 +130,7 @@ async def not_routed(request: Request, error: Exception) -> Response:
     words = {
         404: (
             "not_found",
-            f"there is nothing at {request.url.path[:200]!r}: GET /openapi.json describes what there is",
+            f"there is nothing at {request.url.path[:200]!r}: GET /openapi.json lists the paths",
         ),
         405: ("method_not_allowed", f"{request.method[:20]} is not possible here, but {allow}"),
     }

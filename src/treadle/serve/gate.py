@@ -132,15 +132,11 @@ class Gate:
             ):
                 raise RequestRefused(403, "wrong_origin", f"pages of {origin[:80]!r} may not use this server")
         elif scope["type"] == "websocket" and by_cookie:
-            raise RequestRefused(
-                403, "wrong_origin", "a browser says where a WebSocket comes from, and this one did not"
-            )
+            raise RequestRefused(403, "wrong_origin", "the WebSocket request has no Origin header")
         if site == "cross-site" and scope.get("method", "GET") not in SAFE:
             raise RequestRefused(403, "wrong_origin", "pages of another site may not use this server")
         if by_cookie and origin is None and scope.get("method", "GET") not in SAFE and site != "same-origin":
-            raise RequestRefused(
-                403, "wrong_origin", "with a cookie, a request that changes something says where it is from"
-            )
+            raise RequestRefused(403, "wrong_origin", "a changing request with a cookie needs an Origin header")
 
     def _device(self, scope: Scope, headers: dict[str, str]) -> tuple[Device | None, bool]:
         token = _token(headers.get("authorization", ""))

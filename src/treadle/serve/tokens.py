@@ -101,7 +101,7 @@ TOKENS = FileRecord(
     TokenFile,
     format=FORMAT,
     older={1: lambda tree: {**tree, "format": 2, "devices": []}},  # its devices had no rights of their own
-    hint="remove it: all devices sign in anew",
+    hint="remove it: all devices must sign in again",
 )
 
 

@@ -43,11 +43,14 @@ def test_attempts_are_counted_by_what_became_of_them() -> None:
 
 def test_the_head_the_revision_and_the_result_are_taken_over() -> None:
     order = replace(
-        DONE, used=Used(input_tokens=3, output_tokens=4, usd=0.5), result={"files": 2, "stat": "+1", "verified": False}
+        DONE,
+        used=Used(input_tokens=3, output_tokens=4, usd=0.5),
+        result={"files": 2, "stat": "+1", "verified": False, "denied": 3},
     )
     row = row_of(order, 7)
     assert all(getattr(row, name) == getattr(order, name) for name in OrderHead.__struct_fields__)
-    assert (row.revision, row.tokens, row.usd, row.files, row.stat, row.verified) == (7, 7, 0.5, 2, "+1", False)
+    assert (row.revision, row.tokens, row.usd, row.files, row.stat) == (7, 7, 0.5, 2, "+1")
+    assert (row.verified, row.denied) == (False, 3)
     fresh = OrderRow(id="o", state="queued", changed=1.0, revision=1)
     assert (fresh.merged, fresh.discarded, fresh.reviewed) == (False, False, False), "where nothing is said of it"
     seen = row_of(replace(DONE, result={"merged": "c", "discarded": True}), 1)

@@ -96,7 +96,7 @@ async def test_a_train_that_stops_by_itself_is_told_once_and_one_that_a_person_p
         await paused("train", "someone forced it back")
         heard = await hook.until(lambda each: b'"stopped"' in each.body)
         told = msgspec.json.decode(heard.body)
-        assert "the train of main stands still" in told["title"] and "someone forced it back" in told["words"]
+        assert "the train of main is stopped" in told["title"] and "someone forced it back" in told["words"]
         await paused("train", "still so")
         await train.change(bus, name, lambda found: msgspec.structs.replace(found, paused=None))
         await paused("train", "again")

@@ -201,11 +201,11 @@ async def test_a_notice_that_was_sent_is_taken_back_by_an_answer_that_stands_or_
         told.on_state([train("train", now - notices.NEWS_SECONDS - 1), train("ana")], [])
         told.on_state([train("train")], [])
         stopped = await next_message()
-        assert "stands still" in stopped["title"] and stopped["body"] == "0 wait: red"
+        assert "is stopped" in stopped["title"] and stopped["body"] == "0 wait: red"
         told.on_state([train("train"), train("")], [])
         assert (await next_message())["body"] == "the train of main goes on"
         told.on_state([train("train")], [])
-        assert "stands still" in (await next_message())["title"] and len(service.heard) == 5
+        assert "is stopped" in (await next_message())["title"] and len(service.heard) == 5
         await site.close()
 
 

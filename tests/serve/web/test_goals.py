@@ -47,9 +47,9 @@ async def test_a_person_checks_a_plan_on_the_page_and_begins_it(
     web: Web, bus: Bus, repository: Path, open_page: Open
 ) -> None:
     page = await open_page(web, "goals")
-    await page.get_by_text("Begin a goal").click()
+    await page.get_by_text("Start a goal").click()
     await page.get_by_label("Repository, on the machine of this page").fill(str(repository))
-    plan = page.get_by_label("The plan, as goal.toml")
+    plan = page.get_by_label("Plan (goal.toml)")
     await plan.fill(PLAN.replace('"writer", "flag"', '"writter"'))
     await page.get_by_role("button", name="Check").click()
     await expect(page.get_by_role("status").filter(has_text="writter")).to_be_visible()
@@ -60,7 +60,7 @@ async def test_a_person_checks_a_plan_on_the_page_and_begins_it(
     await expect(page.get_by_role("status").filter(has_text="Wave 3: docs")).to_be_visible()
     assert await commands.goals(bus) == {}
     await page.get_by_role("button", name="Begin", exact=True).click()
-    await expect(page.get_by_role("status").filter(has_text="It begins")).to_be_visible()
+    await expect(page.get_by_role("status").filter(has_text="The goal starts")).to_be_visible()
     await foreman.take_up(bus)
     [(name, record)] = (await commands.goals(bus)).items()
     assert (record.root, record.branch) == (str(repository), "main")
@@ -86,14 +86,14 @@ async def test_a_person_agrees_tells_pauses_resumes_tries_again_and_stops_on_the
         await asked.get_by_role("button", name="Yes").click()
         step = page.get_by_role("listitem").filter(has_text="one").last
         await expect(step).to_contain_text("working")
-        words, status = page.get_by_label("What to tell, or why"), page.get_by_role("status")
+        words, status = page.get_by_label("Message or reason"), page.get_by_role("status")
         await words.fill("lunch")
         await page.get_by_role("button", name="Pause").click()
         await expect(status.filter(has_text="paused: lunch")).to_be_visible()
         await page.get_by_role("button", name="Resume").click()
         await expect(status.filter(has_text="▶ running")).to_be_visible()
         await words.fill("be careful")
-        await page.get_by_role("button", name="Tell all agents").click()
+        await page.get_by_role("button", name="Message all agents").click()
         await expect(words).to_have_value("")
         async with asyncio.timeout(60):
             while not (await store.load(bus, name))[0].comments:

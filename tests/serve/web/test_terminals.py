@@ -55,7 +55,7 @@ async def test_a_shared_terminal_is_watched_without_signing_in(
     await page.keyboard.type("seen")
     await page.keyboard.press("Enter")
     await expect(canvas).to_have_attribute("aria-label", re.compile("heard seen"))
-    await expect(stranger.locator("#until")).to_contain_text("You only watch")
+    await expect(stranger.locator("#until")).to_contain_text("You watch only")
     (made,) = await web.get("/shares")
     await web.http.delete(f"/api/v1/shares/{made['id']}")
     await expect(stranger.locator("#problem")).to_contain_text("taken back")

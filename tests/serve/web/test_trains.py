@@ -57,10 +57,10 @@ async def test_a_button_lands_a_finished_order_and_the_page_shows_the_train(
     await train.change(
         bus, name, lambda found: replace(found, queue=tuple(waits), row=cars, left_out=(out,), paused=note)
     )
-    shown = page.get_by_role("list", name="What is built on what")
+    shown = page.get_by_role("list", name="Changes, each built on the one before")
     await expect(shown).to_contain_text("✓ green")
     await expect(shown).to_contain_text("✕ red")
-    await expect(page.get_by_role("status").filter(has_text="stands still")).to_contain_text("<b>main</b> was forced")
+    await expect(page.get_by_role("status").filter(has_text="paused since")).to_contain_text("<b>main</b> was forced")
     await expect(page.get_by_text("it conflicts with the branch in a.txt")).to_be_visible()
     if picture := os.environ.get("PICTURES"):
         await page.screenshot(path=f"{picture}/trains-wide.png", full_page=True)
@@ -70,4 +70,4 @@ async def test_a_button_lands_a_finished_order_and_the_page_shows_the_train(
     await train.change(bus, name, lambda found: replace(found, queue=(), row=()))
     async with driving(bus):
         await page.get_by_role("button", name="Resume").click()
-        await expect(page.get_by_text("stands still")).to_have_count(0)
+        await expect(page.get_by_text("paused since")).to_have_count(0)

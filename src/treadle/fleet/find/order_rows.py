@@ -14,6 +14,8 @@ class OrderRow(OrderHead, frozen=True, kw_only=True, omit_defaults=True):
     files: int = 0
     stat: str = ""
     verified: bool | None = None
+    denied: int = 0
+    """Tool calls that were refused."""
     merged: bool = False
     discarded: bool = False
     reviewed: bool = False
@@ -81,6 +83,7 @@ def row_of(order: Order, revision: int) -> OrderRow:
         files=int(result.get("files") or 0),
         stat=str(result.get("stat") or ""),
         verified=result.get("verified"),
+        denied=int(result.get("denied") or 0),
         merged=bool(result.get("merged")),
         discarded=bool(result.get("discarded")),
         reviewed=reviewed,

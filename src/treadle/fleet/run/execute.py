@@ -38,6 +38,7 @@ from treadle.events import (
     ContextHandoff,
     Failed,
     Retrying,
+    ToolDenied,
     ToolEnded,
     ToolStarted,
     TurnEnded,
@@ -523,6 +524,7 @@ class Execution:
         self._began = False
         """Whether the agent has said anything."""
         self._last_turn: TurnEnded | None = None
+        self._denied = 0
 
     @property
     def used(self) -> Used:
@@ -591,6 +593,8 @@ class Execution:
             self._do("model")
         elif isinstance(event, Usage):
             await self.meter.count(event)
+        elif isinstance(event, ToolDenied):
+            self._denied += 1
         elif isinstance(event, TurnEnded):
             self._last_turn = event
             await self.messages.turn_ended()
@@ -612,7 +616,7 @@ class Execution:
             self.claimed.learn(self._others)
 
     async def nudge(self, why: str) -> None:
-        text = f"You seem to be stuck ({why}). Look at what you have, and go on in another way or say what you need."
+        text = f"You seem to be stuck ({why}). Look at what you have, and try another way or say what you need."
         await self.say_next(text, now=True)
 
     # Being steered...
@@ -860,9 +864,11 @@ class Execution:
         observed = host.observed
         outcome = observed.outcome()
         verified = None if observed.check is None else observed.check.ok
-        result = {"verified": verified, "says": _last_words(receipt)}
+        result: dict[str, Any] = {"verified": verified, "says": _last_words(receipt)}
         if observed.ending is not None:
             result["ending"] = observed.ending.line
+        if self._denied:
+            result["denied"] = self._denied
         if self.typed.given is not None:
             result["answer"] = self.typed.given
         if problem := await self.keep_finished(result):

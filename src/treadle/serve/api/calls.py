@@ -150,7 +150,7 @@ async def _do(site: Site, what: ApiCall, request: Request) -> Response:
         raise RequestRefused(403, "forbidden", f"this token may not do that: it needs the right {what.right!r}")
     for value in request.path_params.values():
         if not ID.fullmatch(value):
-            raise RequestRefused(400, "bad_request", f"{value[:80]!r} cannot be the name of anything here")
+            raise RequestRefused(400, "bad_request", f"{value[:80]!r} is not a valid name")
     query = _query(what.query, request) if what.query is not None else None
     body = await _body(what, request) if what.body is not None else None
     result = await what.handler(Asking(site, request, query, body))

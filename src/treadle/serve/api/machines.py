@@ -187,7 +187,7 @@ def _oldest(record: TrainRecord) -> float:
 TRAIN: tuple[tuple[str, str, str, Callable[[TrainRecord], float]], ...] = (
     ("waiting", "gauge", "Changes that wait to land.", lambda each: len(each.queue)),
     ("oldest_seconds", "gauge", "How long the oldest of them has waited.", _oldest),
-    ("stopped", "gauge", "Whether it stands still.", lambda each: int(each.paused is not None)),
+    ("stopped", "gauge", "Whether it is stopped.", lambda each: int(each.paused is not None)),
     ("landed_total", "counter", "Changes that landed.", lambda each: each.landed),
     ("checks_total", "counter", "Checks that were run.", lambda each: each.checks),
     ("flaky_total", "counter", "Checks that failed once and passed when run again.", lambda each: each.flaky),

@@ -141,7 +141,7 @@ async def resize_terminal(asking: Asking) -> None:
     place = await _place(asking)
     holders = asking.site.size_holders
     if holders.get(place.id) != asking.device.id and not given.take:
-        raise Denied(f"the size of {place.id} is not yours to change", hint='send "take": true to take it')
+        raise Denied(f"the size of {place.id} is set by another viewer", hint='send "take": true to change it')
     holders[place.id] = asking.device.id
 
     def work() -> None:
@@ -248,7 +248,7 @@ async def watch(site: Site, gate: Gate, request: Request) -> Response:
         shared = await asyncio.to_thread(site.tokens.watcher, code)
         if shared is None:
             gate.note_failure(address_of(request.scope), code)
-            raise RequestRefused(401, "unauthorized", "this link has expired, or was taken back")
+            raise RequestRefused(401, "unauthorized", "this link has expired, or was revoked")
         if site.streams >= STREAMS_MAX:
             raise RequestRefused(429, "too_many", "too many streams are open", after=5)
         place = await site.order_terminals.find(shared.terminal)
@@ -278,7 +278,7 @@ async def _lines(
                 if await request.is_disconnected():
                     return
                 if await asyncio.to_thread(site.tokens.watcher, code) is None:
-                    yield _line({"over": "This link has expired, or was taken back."})
+                    yield _line({"over": "This link has expired, or was revoked."})
                     return
                 yield b"\n"  # tells a watcher whose line is slow that we are there
             await asyncio.sleep(PAUSE)

@@ -83,7 +83,7 @@ def parse(target: str) -> Target:
     if not target.startswith(("https://", "http://127.0.0.1", "http://localhost")):
         # Without its secret part, because this may be printed anywhere.
         raise ConfigError(
-            f"a target of the kind {kind[:20]!r} is not a target for notices",
+            f"a target of the kind {kind[:20]!r} is not supported",
             hint="https://..., command:PROGRAM or env:NAME",
         )
     return lambda notice, key: _webhook(target, notice, key)
@@ -316,7 +316,7 @@ class Notices:
                     key=key,
                     kind="stopped",
                     order="",
-                    title=devices.shown(f"the train of {record.branch} stands still"),
+                    title=devices.shown(f"the train of {record.branch} is stopped"),
                     words=devices.shown(f"{len(record.queue)} wait: {note.what}"),
                     until=time.time() + 86400,
                     url=f"{self.site.address}/#/trains",

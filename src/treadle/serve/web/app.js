@@ -31,6 +31,9 @@ const VIEWS = {
   settings: () => import("./settings.js"),
 };
 
+/** The tab that a view without one of its own belongs to. @type {Record<string, string>} */
+const OF = { order: "", terminal: "terminals", money: "nodes", claims: "nodes", trains: "nodes" };
+
 async function show() {
   const [path, query] = location.hash.replace(/^#\/?/, "").split("?");
   const [name, id, tab] = path.split("/").map(decodeURIComponent);
@@ -41,7 +44,7 @@ async function show() {
   leave = () => {};
   document.body.dataset.view = name || "board";
   for (const each of document.querySelectorAll("#nav a, #thumb a")) {
-    const here = each.getAttribute("href") === `#/${name === "order" ? "" : name}`;
+    const here = each.getAttribute("href") === `#/${OF[name] ?? name}`;
     if (here) each.setAttribute("aria-current", "page"); else each.removeAttribute("aria-current");
   }
   if (name === "order" && id) {
@@ -89,12 +92,12 @@ let signInProblem = "";
 
 function nothing() {
   if (link.signedOut) return el("div", { class: "nothing" }, el("h1", null, "Not signed in"), signInProblem ? el("p", null, signInProblem) : null, el("p", null, "Print a new link on the machine that serves this page, and open it here:"), copyable("treadle serve --link"));
-  if (link.fleet.state === "none") return el("div", { class: "nothing" }, el("h1", null, "No fleet here"), el("p", null, "Start one; this page finds it by itself. Terminals work without it."), copyable("treadle fleet up"), el("p", null, el("a", { href: "#/terminals" }, "Terminals")));
+  if (link.fleet.state === "none") return el("div", { class: "nothing" }, el("h1", null, "No fleet here"), el("p", null, "Start one, and this page connects to it. Terminals work without a fleet."), copyable("treadle fleet up"), el("p", null, el("a", { href: "#/terminals" }, "Terminals")));
   if (!board.known) return el("p", { class: "empty" }, "…");
   const orders = Object.values(board.counts).reduce((sum, count) => sum + count, 0);
   const [up, all] = board.nodes;
-  if (!up) return el("div", { class: "nothing" }, el("h1", null, "No node is up"), el("p", null, all ? `${all} ${all === 1 ? "was" : "were"} there before; none is heard now. ` : "", "Orders wait until one is. Here:"), copyable("treadle fleet up"), joinCode());
-  if (!orders) return el("div", { class: "nothing" }, el("h1", null, "No orders yet"), el("p", null, `${up} ${up === 1 ? "node is" : "nodes are"} ready. Give an order here, or on the command line:`), copyable('treadle fleet submit "fix the failing test" --root . --verify "make test"'), firstOrder());
+  if (!up) return el("div", { class: "nothing" }, el("h1", null, "No node is running"), el("p", null, all ? `${all} ${all === 1 ? "has" : "have"} run before. ` : "", "Orders wait until a node runs. On this machine:"), copyable("treadle fleet up"), joinCode());
+  if (!orders) return el("div", { class: "nothing" }, el("h1", null, "No orders yet"), el("p", null, `${up} ${up === 1 ? "node is" : "nodes are"} ready. Submit an order here, or on the command line:`), copyable('treadle fleet submit "fix the failing test" --root . --verify "make test"'), firstOrder());
   return el("div", { class: "nothing" }, el("h1", null, "Nothing needs you"), el("p", null, `${board.sections.working.length + (board.more.working ?? 0)} at work, ${board.sections.waiting.length + (board.more.waiting ?? 0)} waiting.`), el("ul", { class: "hits" }, board.sections.working.slice(0, 5).map((id) => el("li", null, el("a", { href: `#/order/${id}` }, board.rows.get(id)?.title, " ", el("span", { class: "small" }, nowOf(board.rows.get(id))))))));
 }
 
@@ -106,7 +109,7 @@ function firstOrder() {
     demo.disabled = true;
     try { location.hash = `#/order/${(await post("/demo")).id}`; } catch (error) { demo.disabled = false; fill(problem, /** @type {Error} */ (error).message); }
   } }, "Run the demo order");
-  return [el("p", { class: "choices" }, el("a", { class: "button", href: "#/new" }, "New order"), " ", demo), el("p", { class: "small" }, "The demo needs no key and costs nothing: a scripted model fixes a small repository, and asks you once."), problem];
+  return [el("p", { class: "choices" }, el("a", { class: "button", href: "#/new" }, "New order"), " ", demo), el("p", { class: "small" }, "The demo needs no key and costs nothing: a scripted model fixes a small repository and asks you one question."), problem];
 }
 
 /** A machine joins with one command, which holds a code that works once. */
@@ -117,9 +120,9 @@ function joinCode() {
     event.preventDefault();
     try {
       const made = await post("/invitations", { name: name.value });
-      fill(answer, copyable(made.command), el("p", { class: "small" }, `It works once, within the hour. That machine must reach the engine at ${made.url}.`));
+      fill(answer, copyable(made.command), el("p", { class: "small" }, `It works once, within an hour. That machine must reach the engine at ${made.url}.`));
     } catch (error) { fill(answer, el("p", { class: "problem" }, /** @type {Error} */ (error).message)); }
-  } }, name, el("button", null, "Make a code to join")), answer];
+  } }, name, el("button", null, "Create a join code")), answer];
 }
 
 // The bar and the band...
@@ -135,11 +138,11 @@ function showTop() {
 function showBand() {
   const band = $("band"), away = Date.now() - lostSince();
   if (link.signedOut) { band.hidden = false; fill(band, "This device is not signed in. Open a new link: ", el("code", null, "treadle serve --link")); return; }
-  if (link.newVersion && link.live) { band.hidden = false; fill(band, "There is a new version. ", el("button", { type: "button", onclick: () => location.reload() }, "Reload")); return; }
+  if (link.newVersion && link.live) { band.hidden = false; fill(band, "A new version is available. ", el("button", { type: "button", onclick: () => location.reload() }, "Reload")); return; }
   band.hidden = link.live || away < 3000;
   if (band.hidden) return;
   const next = Math.max(0, Math.ceil((link.nextTry - Date.now()) / 1000));
-  setText(band, `Not live since ${clock(lostSince() / 1000)} (${span(away / 1000)}); next try in ${next} s. What you write stays.`);
+  setText(band, `Not live since ${clock(lostSince() / 1000)} (${span(away / 1000)}); next try in ${next} s. Drafts are kept.`);
 }
 
 /** Questions that have been told to who listens instead of looking. @type {Set<string>} */

@@ -18,7 +18,7 @@ export function risks(ask) {
   const command = String(ask.command ?? "");
   if (ask.tool_kind === "network" || /\b(curl|wget|ssh|scp|nc|git\s+push)\b/.test(command)) found.push("reaches the network");
   if (/\brm\s+-|\bunlink\b|\bgit\s+(reset\s+--hard|clean)|\bdd\s|\bmkfs|\btruncate\b/.test(command)) found.push("removes things");
-  if (outside(ask).length) found.push("is outside of what it claims");
+  if (outside(ask).length) found.push("is outside its claim");
   return found;
 }
 
@@ -64,7 +64,7 @@ export const wordsOf = (ask) => ask.headline || ask.text || "The agent has a que
 const changedLines = (diff) => diff.split("\n").map((line) => el("span", { class: line[0] === "+" ? "add" : line[0] === "-" ? "del" : "" }, `${line}\n`));
 
 /** No one knows how outside agents confine what they run, unless they say it. @param {any} ask */
-const confinement = (ask) => ask.confined ? ask.confined : ask.confined === "" ? "none: runs with your full permissions" : ask.mode ? `as the mode ${ask.mode} says` : "unknown";
+const confinement = (ask) => ask.confined ? ask.confined : ask.confined === "" ? "none: runs with your full permissions" : ask.mode ? `as set by mode ${ask.mode}` : "unknown";
 
 /** @param {any} ask */
 function touches(ask) {
@@ -92,8 +92,8 @@ function answers(ask) {
     el("button", { type: "button", disabled: off, onclick: () => give(ask, "allow", { scope: "session" }) }, "Allow for this run"),
     rules.length
       ? el("div", null, el("button", { type: "button", disabled: off, onclick: () => give(ask, "allow", { scope: "always" }) }, "Always allow"),
-        el("p", { class: "rule" }, "This would be stored, and asked no more: ", el("code", null, rules.join(", "))))
-      : el("p", { class: "rule" }, "No rule can say this, so it cannot be allowed for always."));
+        el("p", { class: "rule" }, "This rule would be stored: ", el("code", null, rules.join(", "))))
+      : el("p", { class: "rule" }, "No rule can express this, so it cannot be allowed permanently."));
   return el("div", { class: "answers" },
     el("div", { class: "pair" }, el("div", { class: "deny-side" }, el("button", { class: "deny", type: "button", disabled: off, onclick: () => give(ask, "deny", { text: reason.value }) }, "Deny ", el("kbd", null, "n")), reason), allow),
     more);
@@ -115,8 +115,8 @@ function answered(detail, given) {
   const problem = el("p", { class: "problem", role: "alert" });
   const back = el("button", { type: "button", onclick: async () => {
     try { await post(`/orders/${detail.order.id}/withdraw`, { number: detail.ask.number }); } catch (error) { fill(problem, /** @type {Error} */ (error).message); }
-  } }, "Take it back");
-  return el("div", { class: "answers" }, el("p", null, "Answered by ", el("b", null, given.by), `: ${given.decision}. The runner has not taken it yet. `), link.right === "watch" ? null : back, problem);
+  } }, "Withdraw");
+  return el("div", { class: "answers" }, el("p", null, "Answered by ", el("b", null, given.by), `: ${given.decision}. Waiting for the runner. `), link.right === "watch" ? null : back, problem);
 }
 
 /** What was refused is said above everything: the question may be gone by then. @param {any} ask @param {"allow" | "deny"} decision @param {any} more */

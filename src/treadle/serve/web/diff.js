@@ -46,7 +46,7 @@ export function showChanges(where, detail) {
 
   async function load() {
     const patch = now.order.result?.patch;
-    if (!patch) { fill(files, el("p", { class: "empty" }, ["done", "failed", "cancelled"].includes(now.order.state) ? "It has no changes." : "There is nothing to review yet: the changes come when it ends.")); return; }
+    if (!patch) { fill(files, el("p", { class: "empty" }, ["done", "failed", "cancelled"].includes(now.order.state) ? "It has no changes." : "Nothing to review yet: changes appear when the order ends.")); return; }
     if (shown === patch) return;
     shown = patch;
     fill(files, el("p", { class: "empty" }, "Loading the changes…"));
@@ -136,7 +136,7 @@ export function showChanges(where, detail) {
       if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) { event.preventDefault(); add(); }
       if (event.key === "Escape") { event.stopPropagation(); leave(); }
     });
-    const box = el("div", { class: "comment writing" }, text, el("button", { type: "button", class: "main", onclick: add }, "Add comment"), el("button", { type: "button", class: "quiet", onclick: leave }, "Leave it"));
+    const box = el("div", { class: "comment writing" }, text, el("button", { type: "button", class: "main", onclick: add }, "Add comment"), el("button", { type: "button", class: "quiet", onclick: leave }, "Go back"));
     row.after(box);
     text.focus();
   }
@@ -149,7 +149,7 @@ export function showChanges(where, detail) {
     const problem = el("p", { class: "problem", role: "alert" });
     /** @param {() => Promise<any>} work */
     const tried = (work) => async () => { try { await work(); } catch (error) { fill(problem, /** @type {Error} */ (error).message); } };
-    const whole = el("input", { type: "text", class: "reason", placeholder: "on the work as a whole (optional)", "aria-label": "Comment on the work as a whole" });
+    const whole = el("input", { type: "text", class: "reason", placeholder: "overall comment (optional)", "aria-label": "Overall comment" });
     const verify = el("input", { type: "text", class: "reason", value: detail.spec.verify ?? "", placeholder: "check, such as make test", id: "land-check" });
     verify.value = detail.spec.verify ?? "";
     const back = el("button", { type: "button", class: "main", disabled: !may, onclick: tried(async () => {
@@ -163,8 +163,8 @@ export function showChanges(where, detail) {
       el("p", { class: "small" }, verdict(detail)),
       result.patch && may && !result.merged && !result.discarded ? el("div", { class: "decide" },
         el("div", { class: "pair" }, whole, back),
-        el("label", { class: "small", for: "land-check" }, "The check of this work, beside the branch's"), el("div", { class: "pair" }, verify, el("button", { type: "button", class: "allow", onclick: tried(() => land(refused)) }, refused ? "Land anyway" : "Land")),
-        el("button", { type: "button", class: "deny", onclick: tried(async () => { if (confirm("Throw this work away? Receipt and patch stay.")) await post(`/orders/${id}/discard`); }) }, "Discard")) : null,
+        el("label", { class: "small", for: "land-check" }, "Check of this work, in addition to the branch's"), el("div", { class: "pair" }, verify, el("button", { type: "button", class: "allow", onclick: tried(() => land(refused)) }, refused ? "Land anyway" : "Land")),
+        el("button", { type: "button", class: "deny", onclick: tried(async () => { if (confirm("Discard this work? The receipt and the patch are kept.")) await post(`/orders/${id}/discard`); }) }, "Discard")) : null,
       problem);
   }
 

@@ -30,13 +30,13 @@ function steering(where, line, act) {
   if (where.dataset.state === line.state) return;
   where.dataset.state = line.state;
   if (line.ended) { fill(where); return; }
-  const at = `/goals/${line.id}`, words = el("input", { type: "text", class: "reason", "aria-label": "What to tell, or why" });
+  const at = `/goals/${line.id}`, words = el("input", { type: "text", class: "reason", "aria-label": "Message or reason" });
   /** @param {string} label @param {string} path @param {(text: string) => any} given @param {string} [kind] */
   const button = (label, path, given, kind = "quiet") => el("button", { type: "button", class: kind, onclick: async () => { if (await act(`${at}/${path}`, given(words.value))) words.value = ""; } }, label);
   const why = (/** @type {string} */ text) => ({ why: text });
   fill(where, el("section", { class: "steer", "aria-label": "Control" }, el("h3", null, "Control"), words,
-    el("p", null, button("Tell all agents", "say", (text) => ({ text })), " ", line.state === "paused" ? button("Resume", "resume", () => undefined) : button("Pause", "pause", why), " ", button("Stop", "stop", why, "deny")),
-    el("p", { class: "small" }, "What you write is told to the agents, or kept as the reason. Stop cancels what is at work; what has landed stays.")));
+    el("p", null, button("Message all agents", "say", (text) => ({ text })), " ", line.state === "paused" ? button("Resume", "resume", () => undefined) : button("Pause", "pause", why), " ", button("Stop", "stop", why, "deny")),
+    el("p", { class: "small" }, "Your text is sent to the agents, or stored as the reason. Stop cancels running orders; landed work stays.")));
 }
 
 const STARTER = `goal = "Orders can be exported as CSV"
@@ -59,9 +59,9 @@ function beginning(where) {
   plan.addEventListener("input", () => drafts.set("goal", plan.value));
   /** @param {string} path @param {(answer: any) => void} then */
   const give = async (path, then) => { fill(problem); fill(found); try { then(await post(path, { root: root.value.trim(), text: plan.value })); } catch (error) { fill(problem, /** @type {Error} */ (error).message); } };
-  const begin = (/** @type {Event} */ event) => { event.preventDefault(); void give("/goals", (begun) => { localStorage.setItem("new root", root.value.trim()); drafts.set("goal", ""); fill(found, el("p", null, "It begins as soon as the machine that schedules takes it up: ", el("a", { href: `#/goals/${begun.id}` }, begun.id))); }); };
-  const box = el("details", null, el("summary", null, "Begin a goal"), el("form", { class: "form", onsubmit: begin },
-    el("label", null, "Repository, on the machine of this page", root), names, el("label", null, "The plan, as goal.toml", plan), found, problem,
+  const begin = (/** @type {Event} */ event) => { event.preventDefault(); void give("/goals", (begun) => { localStorage.setItem("new root", root.value.trim()); drafts.set("goal", ""); fill(found, el("p", null, "The goal starts when the scheduler has read it: ", el("a", { href: `#/goals/${begun.id}` }, begun.id))); }); };
+  const box = el("details", null, el("summary", null, "Start a goal"), el("form", { class: "form", onsubmit: begin },
+    el("label", null, "Repository, on the machine of this page", root), names, el("label", null, "Plan (goal.toml)", plan), found, problem,
     el("p", null, el("button", { type: "button", class: "quiet", onclick: () => give("/goals/check", (result) => fill(found, checked(result))) }, "Check"), " ", el("button", { class: "main" }, "Begin"))));
   box.addEventListener("toggle", () => { if (/** @type {HTMLDetailsElement} */ (box).open) get("/choices").then((/** @type {any} */ known) => fill(names, known.places.map((/** @type {string} */ value) => el("option", { value }))), () => {}); });
   fill(where, box);
@@ -70,7 +70,7 @@ function beginning(where) {
 /** @param {any} result of a check */
 function checked(result) {
   const row = (/** @type {any} */ each) => el("li", null, `Line ${each.line}: ${each.place ? `${each.place}: ` : ""}${each.what}${each.hint ? ` (${each.hint})` : ""}`);
-  if (result.mistakes.length) return [el("p", null, "A plan with mistakes does not begin:"), el("ul", null, result.mistakes.map(row))];
+  if (result.mistakes.length) return [el("p", null, "Fix these mistakes first:"), el("ul", null, result.mistakes.map(row))];
   return [el("ul", null, result.waves.map((/** @type {any} */ wave) => el("li", null, `Wave ${wave.number}: ${wave.orders.join(", ")}`))), result.notes.length ? el("ul", { class: "small" }, result.notes.map(row)) : null];
 }
 
@@ -84,13 +84,13 @@ function written(where, line, act) {
   const box = (label, open, ...inside) => { const made = el("details", null, el("summary", null, label), ...inside); made.addEventListener("toggle", () => { if (/** @type {HTMLDetailsElement} */ (made).open) open(); }); return made; };
   fill(where,
     box("Plan", async () => { if (!plan.value) plan.value = (await get(`${at}/plan`)).text; }, plan,
-      may ? el("p", null, el("button", { type: "button", class: "quiet", onclick: () => act(`${at}/change`, { text: plan.value }) }, "Change the plan"), el("span", { class: "small" }, " Orders that were placed stay as they were.")) : null),
+      may ? el("p", null, el("button", { type: "button", class: "quiet", onclick: () => act(`${at}/change`, { text: plan.value }) }, "Change the plan"), el("span", { class: "small" }, " Orders that have started stay as they are.")) : null),
     box("Report", async () => fill(report, (await get(`${at}/report`)).text), report));
 }
 
 /** @param {any[]} goals */
 function list(goals) {
-  if (!goals.length) return el("p", { class: "empty" }, "There is no goal yet. ", el("code", null, "treadle goal plan \"what is wanted\""), " makes a plan, and ", el("code", null, "treadle goal run goal.toml"), " has the fleet carry it out.");
+  if (!goals.length) return el("p", { class: "empty" }, "No goals yet. ", el("code", null, "treadle goal plan \"what you want\""), " makes a plan, and ", el("code", null, "treadle goal run goal.toml"), " runs it.");
   return table(["Goal", "State", "Orders", "Asks", "Used", "Began", "Id"], goals.map((goal) => [el("a", { href: `#/goals/${goal.id}` }, oneLine(goal.goal)), state(goal), `${goal.there} of ${goal.orders}${goal.dropped ? `, ${goal.dropped} dropped` : ""}`, asks(goal), spent(goal), stamp(goal.began), el("code", null, goal.id)]));
 }
 
@@ -98,7 +98,7 @@ function list(goals) {
 function one(goal, act) {
   const line = goal.line, used = Object.entries(goal.used ?? {});
   return el("section", { class: "goal", "aria-label": `Goal ${oneLine(line.goal)}` },
-    el("h2", null, line.goal), el("p", { role: "status" }, el("b", null, state(line)), line.why ? `: ${oneLine(line.why)}` : "", goal.judge ? [" · is judged by ", name(goal.judge)] : null),
+    el("h2", null, line.goal), el("p", { role: "status" }, el("b", null, state(line)), line.why ? `: ${oneLine(line.why)}` : "", goal.judge ? [" · judged by ", name(goal.judge)] : null),
     el("p", { class: "small" }, `lands on ${oneLine(line.branch)} of ${oneLine(line.repository)} · done when `, el("code", null, goal.done), ` · round ${goal.round} · begun ${stamp(line.began)} by ${oneLine(line.by)}`),
     (line.asks ?? []).map((/** @type {any} */ each) => question(each, act)),
     el("ol", { class: "waves", "aria-label": "Waves" }, goal.waves.map((/** @type {any} */ wave) => el("li", { class: "wave" }, el("h3", null, `Wave ${wave.number}`), el("ul", { class: "steps" }, wave.orders.map((/** @type {any} */ each) => step(each, line, act)))))),
@@ -111,7 +111,7 @@ function one(goal, act) {
 function question(each, act) {
   const may = link.right !== "watch" && each.number;
   const give = (/** @type {string} */ decision, /** @type {string} */ label) => el("button", { type: "button", class: decision, onclick: () => act(`/orders/${each.order}/answer`, { decision, number: each.number }) }, label);
-  return el("section", { class: "stopped", "aria-label": `Question ${oneLine(each.about)}` }, el("p", null, "Asks a person: ", el("a", { href: `#/order/${each.order}` }, oneLine(each.about)), each.title ? ` · ${oneLine(each.title)}` : ""),
+  return el("section", { class: "stopped", "aria-label": `Question ${oneLine(each.about)}` }, el("p", null, "Question for you: ", el("a", { href: `#/order/${each.order}` }, oneLine(each.about)), each.title ? ` · ${oneLine(each.title)}` : ""),
     each.text && each.text !== each.title ? el("pre", { class: "small" }, each.text) : null, may ? el("p", null, give("deny", "No"), " ", give("allow", "Yes")) : null);
 }
 

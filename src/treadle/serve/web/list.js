@@ -3,11 +3,11 @@
 import { get } from "./server.js";
 import { board, keep, setting } from "./store.js";
 import { el, fill, oneLine, setText } from "./text.js";
-import { badge, hasPrice, nowOf, stateOf, told, used } from "./words.js";
+import { badge, ENDED, endOf, hasPrice, nowOf, stateOf, told, used } from "./words.js";
 
 const TITLES = { needs: "Needs you", working: "Working", waiting: "Waiting", done: "Done" };
 const KEPT = ["needs"];  // by urgency, whatever the project
-const NOTHING = { needs: "Nothing needs you.", working: "No agent is at work.", waiting: "No order waits.", done: "Nothing yet that you have not still to look at." };
+const NOTHING = { needs: "Nothing needs you.", working: "No agent is working.", waiting: "No order is waiting.", done: "No finished orders." };
 /** @type {Map<string, HTMLElement>} */
 const made = new Map();
 /** @type {Map<string, HTMLElement>} */
@@ -133,13 +133,13 @@ function arrange(now) {
     part.chip.hidden = true;
     if (!same) place(part.rows, wanted);
     for (const id of wanted) made.get(id)?.classList.remove("gone");
-    if (!wanted.length && board.known) { if (part.rows.firstChild?.dataset?.id || !part.rows.firstChild) fill(part.rows, el("p", { class: "empty" })); setText(part.rows.firstChild, all.length ? "None fits the filter." : NOTHING[/** @type {keyof typeof NOTHING} */ (name)]); }
+    if (!wanted.length && board.known) { if (part.rows.firstChild?.dataset?.id || !part.rows.firstChild) fill(part.rows, el("p", { class: "empty" })); setText(part.rows.firstChild, all.length ? "No order matches the filter." : NOTHING[/** @type {keyof typeof NOTHING} */ (name)]); }
     part.more.hidden = !board.more[name];
     if (board.more[name]) setText(part.more, `${board.more[name]} more: see Orders`);
   }
   const without = [...board.rows.values()].filter((row) => row.tokens && !hasPrice(row)).length;
   unpriced.hidden = !without;
-  setText(unpriced, `Price unknown: ${without} of these orders, so no $ is shown for them.`);
+  setText(unpriced, `Price unknown: ${without} of these orders, their cost is not shown.`);
   if (focus instanceof HTMLElement && focus.isConnected && document.activeElement !== focus) focus.focus({ preventScroll: true });
   for (const id of made.keys()) if (!board.rows.has(id)) { made.get(id)?.remove(); made.delete(id); }
 }
@@ -173,11 +173,10 @@ function update(id) {
   setText(first.children[1], row.title);
   first.children[2].setAttribute("at", String(row.changed));
   first.children[2].setAttribute("as", told(row));
-  setText(second.children[0], nowOf(row));
+  setText(second.children[0], ENDED.includes(row.state) ? [row.state === "done" ? "" : nowOf(row), endOf(row)].filter(Boolean).join(" · ") : nowOf(row));
   if (row.since) second.children[1].setAttribute("at", String(row.since));
   second.children[1].hidden = !row.since || Boolean(row.ask);  // how long it asks is said above
   setText(second.children[2], [row.agent, row.node, used(row)].filter(Boolean).join(" · "));
-  node.classList.toggle("striped", row.verdict === "lost" || board.gone.includes(row.node) && !["done", "failed", "cancelled", "skipped"].includes(row.state));
-  node.classList.toggle("short", row.state === "done" && !row.needs);  // there is nothing to add to its title
+  node.classList.toggle("striped", row.verdict === "lost" || board.gone.includes(row.node) && !ENDED.includes(row.state));
   node.classList.toggle("answered", Boolean(row.answered));
 }

@@ -6,7 +6,7 @@ import { el, fill, oneLine } from "./text.js";
 import { stateOf } from "./words.js";
 
 const MODES = { suggest: "suggest: asks before every change", "auto-edit": "auto-edit: edits files, asks before commands", "full-auto": "full-auto: asks nothing" };
-const IF_FAILED = { block: "this one waits for a person", skip: "this one is skipped", run: "this one runs all the same" };
+const IF_FAILED = { block: "this order waits for a person", skip: "this order is skipped", run: "this order runs anyway" };
 const LENGTHS = { m: 60, h: 3600, d: 86400 };
 /** What is worth keeping for the next order. */
 const KEPT = ["root", "agent", "model", "mode"];
@@ -47,7 +47,7 @@ function repeated(text) {
 
 /** @param {HTMLElement} where */
 export function show(where) {
-  if (link.right !== "all") return void fill(where, el("p", { class: "watching" }, "This device may not give orders."));
+  if (link.right !== "all") return void fill(where, el("p", { class: "watching" }, "This device may not submit orders."));
   const task = el("textarea", { rows: "6", required: true });
   task.value = drafts.get("new");
   task.addEventListener("input", () => drafts.set("new", task.value));
@@ -64,39 +64,39 @@ export function show(where) {
     model: picker("model", "Model", "the name, as the agent knows it"),
     mode: picker("mode", "Permission mode", ""),
     verify: writing("Check that must pass"),
-    land: picker("land", "Lands by itself on", "a branch, or REMOTE:BRANCH"),
-    base: picker("base", "Starts from", "a branch or commit"),
+    land: picker("land", "Land automatically on", "a branch, or REMOTE:BRANCH"),
+    base: picker("base", "Start from", "a branch or commit"),
     project: picker("project", "Project", "a new name"),
     label: picker("label", "Node label", ""),
     title: writing("Title", { placeholder: "the first line of the task" }),
-    claims: writing("Files it has for itself", { placeholder: "src/**, tests/**" }),
+    claims: writing("Claimed files", { placeholder: "src/**, tests/**" }),
     priority: writing("Priority (0 to 9, highest first)", { type: "number", min: "0", max: "9", placeholder: "5" }),
     attempts: writing("Maximum attempts", { type: "number", min: "1", max: "20", placeholder: "3" }),
     usd: writing("Cost limit (USD)", { type: "number", min: "0", step: "any" }),
     tokens: writing("Token limit", { type: "number", min: "1" }),
     not_before: writing("Not before", { type: "datetime-local" }),
-    again: writing("Again and again", { placeholder: "6h, or 30 6 * * mon-fri" }),
-    if_failed: picker("if_failed", "When one of those has failed", ""),
+    again: writing("Repeat", { placeholder: "6h, or 30 6 * * mon-fri" }),
+    if_failed: picker("if_failed", "If one of those fails", ""),
   };
   const after = el("fieldset", { class: "after" });
 
   /** What is said of a field that is left empty: the template, the project, or the order's own default. @param {string} name @param {string} otherwise */
-  const told = (name, otherwise) => { const from = repository.templates[fields.template.value()] ?? repository.project; return from[name] === undefined ? otherwise : `as the project says: ${from[name]}`; };
+  const told = (name, otherwise) => { const from = repository.templates[fields.template.value()] ?? repository.project; return from[name] === undefined ? otherwise : `project setting: ${from[name]}`; };
 
   function offer() {
     fields.root.offer(choices.places, "none");
     fields.template.offer(Object.keys(repository.templates), "none");
     fields.template.node.hidden = !Object.keys(repository.templates).length;
-    fields.agent.offer(Object.fromEntries(choices.agents.map((/** @type {any} */ each) => [each.name, `${each.name} (${each.nodes.join(", ")})`])), told("agent", "native, our own"));
+    fields.agent.offer(Object.fromEntries(choices.agents.map((/** @type {any} */ each) => [each.name, `${each.name} (${each.nodes.join(", ")})`])), told("agent", "native (Treadle's own)"));
     const agent = fields.agent.value() || (repository.templates[fields.template.value()] ?? repository.project).agent || "native";
-    fields.model.offer(choices.agents.find((/** @type {any} */ each) => each.name === agent)?.models ?? [], told("model", "the agent's own"));
+    fields.model.offer(choices.agents.find((/** @type {any} */ each) => each.name === agent)?.models ?? [], told("model", "the agent's default"));
     fields.mode.offer(MODES, told("mode", "auto-edit"));
     fields.verify.offer([], told("verify", "make test"));
     fields.land.offer(repository.branches, told("land", "nothing: a person reviews it"));
-    fields.base.offer(repository.branches, repository.head ? `what is checked out: ${repository.head}` : "what is checked out");
+    fields.base.offer(repository.branches, repository.head ? `checked-out branch: ${repository.head}` : "what is checked out");
     fields.project.offer(choices.projects, told("project", "none"));
     fields.label.offer(choices.labels, "any");
-    fields.if_failed.offer(IF_FAILED, "this one waits for a person");
+    fields.if_failed.offer(IF_FAILED, "this order waits for a person");
     fill(note, repository.ignored.join(" "));
   }
 
@@ -111,7 +111,7 @@ export function show(where) {
   function offerOrders() {
     const open = ["needs", "working", "waiting"].flatMap((name) => board.sections[name] ?? []).map((id) => board.rows.get(id)).filter((row) => row && !["done", "failed", "cancelled", "skipped"].includes(row.state));
     const chosen = afterIds();
-    fill(after, el("legend", null, "Starts when these are done"), open.length ? null : el("p", { class: "small" }, "No order is open."), open.map((row) => { const box = el("input", { type: "checkbox", value: row?.id }); box.checked = chosen.includes(row?.id); return el("label", { class: "line" }, box, el("span", null, `${oneLine(row?.title)} (${stateOf(row)[1]})`)); }));
+    fill(after, el("legend", null, "Start after"), open.length ? null : el("p", { class: "small" }, "No order is open."), open.map((row) => { const box = el("input", { type: "checkbox", value: row?.id }); box.checked = chosen.includes(row?.id); return el("label", { class: "line" }, box, el("span", null, `${oneLine(row?.title)} (${stateOf(row)[1]})`)); }));
   }
   const afterIds = () => [...after.querySelectorAll("input:checked")].map((each) => /** @type {HTMLInputElement} */ (each).value);
 
@@ -144,10 +144,10 @@ export function show(where) {
     } catch (error) { fill(problem, /** @type {Error} */ (error).message); }
   };
   const nodes = (/** @type {string[]} */ ...names) => names.map((name) => fields[name].node);
-  const more = el("details", { class: "more-fields" }, el("summary", null, "More: landing, order of work, limits, schedule"),
+  const more = el("details", { class: "more-fields" }, el("summary", null, "More: landing, dependencies, limits, schedule"),
     el("div", { class: "columns" }, nodes("land", "base", "project", "title", "claims", "label", "priority", "attempts", "usd", "tokens", "not_before", "again")), after, fields.if_failed.node);
   more.addEventListener("toggle", () => { if (more.open) offerOrders(); });
-  fill(where, el("h1", null, "New order"), el("form", { class: "form", onsubmit: give }, el("label", null, "What is to be done", task), nodes("root", "template"), el("div", { class: "columns" }, nodes("agent", "model", "mode", "verify")), note, more, problem, el("button", { class: "main" }, "Give the order")));
+  fill(where, el("h1", null, "New order"), el("form", { class: "form", onsubmit: give }, el("label", null, "Task", task), nodes("root", "template"), el("div", { class: "columns" }, nodes("agent", "model", "mode", "verify")), note, more, problem, el("button", { class: "main" }, "Submit")));
   offer();
   get("/choices").then(async (/** @type {any} */ found) => { choices = found; offer(); await look(); }, (/** @type {Error} */ error) => fill(problem, error.message));
   task.focus();

@@ -4,10 +4,9 @@ import { forgetAsk, showAsk } from "./ask.js";
 import { change, follow, get, link, post } from "./server.js";
 import { drafts } from "./store.js";
 import { el, fill, oneLine, plain, setText } from "./text.js";
-import { badge, cost, told } from "./words.js";
+import { badge, cost, ENDED, told } from "./words.js";
 
 const TABS = [["run", "Run"], ["changes", "Changes"], ["terminal", "Terminal"], ["receipt", "Receipt"], ["why", "Why"]];
-const ENDED = ["done", "failed", "cancelled", "skipped"];
 
 /** @param {HTMLElement} where @param {string} id @param {string} tab @returns {() => void} */
 export function showOrder(where, id, tab) {
@@ -30,7 +29,7 @@ export function showOrder(where, id, tab) {
       return;
     }
     if (message.error) {
-      fill(where, el("div", { class: "nothing" }, el("h1", null, "There is no such order"), el("p", null, message.error.message), el("a", { href: "#/orders" }, "All orders")));
+      fill(where, el("div", { class: "nothing" }, el("h1", null, "No such order"), el("p", null, message.error.message), el("a", { href: "#/orders" }, "All orders")));
       return;
     }
     const detail = known = message.detail;
@@ -76,7 +75,7 @@ function showHead(head, detail) {
     el("div", { class: "line" }, badge(order), el("h1", null, order.title), el("age-of", { at: order.changed, as: told(order) })),
     el("p", { class: "small" }, about, " · ", el("code", null, order.id)),
     order.why ? el("p", { class: "small" }, order.why) : null,
-    (order.handed ?? []).map((/** @type {any} */ one) => el("p", { class: "small" }, `${one.to} goes on in place of ${one.before} (${one.by}, ${one.reason.replace("_", " ")})${one.why ? `: ${one.why}` : ""}`)),
+    (order.handed ?? []).map((/** @type {any} */ one) => el("p", { class: "small" }, `${one.to} replaced ${one.before} (${one.by}, ${one.reason.replace("_", " ")})${one.why ? `: ${one.why}` : ""}`)),
     link.right === "all" ? actions(detail) : null);
 }
 
@@ -94,7 +93,7 @@ function handOver(id, now, problem) {
     const name = to.value;
     to.value = "";
     to.blur();
-    if (!confirm(`End ${now}, and let ${name} go on from where it stands?`)) return;
+    if (!confirm(`End ${now}, and let ${name} continue from here?`)) return;
     try { await post(`/orders/${id}/hand`, { to: name }); fill(problem); } catch (error) { fill(problem, /** @type {Error} */ (error).message); }
   } }, first);
   return to;
@@ -119,14 +118,14 @@ function actions(detail) {
     ended ? act("Retry", async () => { location.hash = `#/order/${(await post(`/orders/${id}/retry`)).id}`; }) : null,
     ended && !detail.order.result?.reviewed ? act("Mark as seen", () => post(`/orders/${id}/reviewed`)) : null,
     state === "done" && detail.order.result?.commit && !detail.order.result?.merged ? act("Land", async () => { await post(`/orders/${id}/land`, {}); location.hash = "#/trains"; }, true) : null,
-    detail.order.retried_as ? el("a", { href: `#/order/${detail.order.retried_as}` }, "its next try") : null,
+    detail.order.retried_as ? el("a", { href: `#/order/${detail.order.retried_as}` }, "next try") : null,
     problem);
 }
 
 // Talking to it: what was said, how far it came, and what is still to be said...
 
 /** @type {Record<string, string>} */
-const WORDS = { queued: "queued", delivered: "delivered", "in turn": "read into a turn", "taken back": "taken back", refused: "refused" };
+const WORDS = { queued: "queued", delivered: "delivered", "in turn": "read", "taken back": "withdrawn", refused: "refused" };
 
 /** @param {HTMLElement} where @param {any} detail */
 function showComposer(where, detail) {
@@ -137,14 +136,14 @@ function showComposer(where, detail) {
   where.dataset.mark = mark;
   const said = /** @type {any[]} */ (detail.messages).map((message) => bubble(id, message));
   if (link.right === "watch" || ENDED.includes(state)) {
-    const note = ENDED.includes(state) && said.length ? el("p", { class: "small" }, "It has ended: nothing more that is said reaches it. Comment on its changes to have it done over.") : null;
+    const note = ENDED.includes(state) && said.length ? el("p", { class: "small" }, "This order has ended and gets no more messages. To have it redone, comment on its changes.") : null;
     return fill(where, said.length ? el("div", { class: "composer" }, said, note) : null);
   }
-  const off = link.live ? "" : "Not connected: this stays here until it is.";
-  const text = el("textarea", { rows: "2", "aria-label": "Message to the agent", placeholder: "Say something to the agent" });
+  const off = link.live ? "" : "Not connected: your draft is kept.";
+  const text = el("textarea", { rows: "2", "aria-label": "Message to the agent", placeholder: "Message" });
   text.value = drafts.get(id);
   text.addEventListener("input", () => drafts.set(id, text.value));
-  const when = el("select", { "aria-label": "When" }, detail.deaf ? null : el("option", { value: "" }, "at its next step"), el("option", { value: "turn" }, "after this turn"), el("option", { value: "now" }, "now (ends its turn)"));
+  const when = el("select", { "aria-label": "When" }, detail.deaf ? null : el("option", { value: "" }, "at its next step"), el("option", { value: "turn" }, "after this turn"), el("option", { value: "now" }, "now (interrupts its turn)"));
   const problem = el("p", { class: "problem", role: "alert" }, off);
   const send = async () => {
     if (!text.value.trim()) return;
@@ -175,7 +174,7 @@ function bubble(id, message) {
       field.value = message.text;
       fill(made, field, el("button", { type: "button", onclick: () => edit(field.value) }, "Change"), problem);
       field.focus();
-    } }, "Edit"), el("button", { type: "button", class: "quiet", onclick: () => edit("") }, "Take back"), problem);
+    } }, "Edit"), el("button", { type: "button", class: "quiet", onclick: () => edit("") }, "Withdraw"), problem);
   }
   return made;
 }

@@ -5,10 +5,14 @@ import { el, fill, oneLine } from "./text.js";
 import { table } from "./receipt.js";
 import { clock, serverNow, short, span } from "./words.js";
 
+/** What the tab "Fleet" has. @param {string} here */
+export const parts = (here) => el("nav", { class: "tabs", "aria-label": "Parts of the fleet" }, ["Nodes", "Trains", "Money", "Claims"].map((name) =>
+  el("a", { href: `#/${name.toLowerCase()}`, "aria-current": name === here ? "page" : null }, name)));
+
 /** @param {HTMLElement} where @param {{name: string}} address */
 export function show(where, { name }) {
-  const body = el("div"), problem = el("p", { class: "problem", role: "alert" });
-  fill(where, el("h1", null, name[0].toUpperCase() + name.slice(1)), problem, body);
+  const body = el("div"), problem = el("p", { class: "problem", role: "alert" }), title = name[0].toUpperCase() + name.slice(1);
+  fill(where, el("h1", { class: "unseen" }, title), parts(title), problem, body);
   const draw = { nodes, money, claims }[/** @type {"nodes"} */ (name)];
   /** @param {() => Promise<any>} work */
   const tried = async (work) => { try { await work(); fill(problem); } catch (error) { fill(problem, /** @type {Error} */ (error).message); } };
@@ -21,10 +25,10 @@ export function show(where, { name }) {
 
 /** @param {any[]} value @param {(work: () => Promise<any>) => void} tried */
 function nodes(value, tried) {
-  if (!value.length) return el("p", null, "No node was ever heard. ", el("code", null, "treadle fleet up"), " starts one here.");
+  if (!value.length) return el("p", null, "No node has connected yet. ", el("code", null, "treadle fleet up"), " starts one here.");
   return table(["Node", "State", "At work", "CPU", "Memory free", "Disk free", "Labels", "Says", "Action"], value.map((node) => [
     node.name, node.alive ? "▶ up" : `◌ gone${node.heard ? `, last heard ${span(serverNow() - node.heard)} ago` : ""}`, `${(node.at_work ?? []).length} of ${node.slots ?? "?"}`, ...machine(node.machine), (node.labels ?? []).join(", "), node.says ?? "",
-    link.right === "all" ? el("button", { type: "button", class: "quiet", onclick: () => tried(() => post(`/nodes/${node.name}/${/^drained/.test(node.says ?? "") ? "undrain" : "drain"}`, /^drained/.test(node.says ?? "") ? undefined : {})) }, /^drained/.test(node.says ?? "") ? "Let it work again" : "Drain") : ""]));
+    link.right === "all" ? el("button", { type: "button", class: "quiet", onclick: () => tried(() => post(`/nodes/${node.name}/${/^drained/.test(node.says ?? "") ? "undrain" : "drain"}`, /^drained/.test(node.says ?? "") ? undefined : {})) }, /^drained/.test(node.says ?? "") ? "Resume" : "Drain") : ""]));
 }
 
 /** How full a node's machine is. @param {any} seen */
@@ -52,9 +56,9 @@ function money(value, tried) {
   const usd = el("input", { type: "text", inputmode: "decimal", placeholder: "USD", "aria-label": "Budget of the fleet in USD" });
   return [
     table(["Budget", "Spent", "Of", "Tokens", "Of", "Price unknown"], Object.entries(control.budgets ?? {}).map(([scope, budget]) => [scope, `$${(budget.spent_usd ?? 0).toFixed(2)}`, budget.usd ? `$${budget.usd.toFixed(2)}` : "no limit", short(budget.spent_tokens ?? 0), budget.tokens ? short(budget.tokens) : "no limit", short(budget.unpriced_tokens ?? 0)])),
-    link.right === "all" ? el("form", { class: "bar", onsubmit: (/** @type {Event} */ event) => { event.preventDefault(); tried(() => change("/budgets", { scope: "fleet", usd: Number(usd.value) || null })); } }, usd, el("button", null, "Set the fleet's budget")) : null,
+    link.right === "all" ? el("form", { class: "bar", onsubmit: (/** @type {Event} */ event) => { event.preventDefault(); tried(() => change("/budgets", { scope: "fleet", usd: Number(usd.value) || null })); } }, usd, el("button", null, "Set budget")) : null,
     el("h2", null, "Cost per hour and in total"), lines(spent, (/** @type {any} */ each) => each.usd, (/** @type {number} */ sum) => `$${sum.toFixed(2)}`),
-    el("h2", null, "Tokens by the hour"), bars(spent, (/** @type {any} */ each) => each.tokens, short),
+    el("h2", null, "Tokens per hour"), bars(spent, (/** @type {any} */ each) => each.tokens, short),
     Object.keys(control.pauses ?? {}).length ? [el("h2", null, "Paused"), table(["Scope", "By", "Why", "Action"], Object.entries(control.pauses).map(([scope, note]) => [scope, note.by, note.what ?? "", link.right === "all" ? el("button", { type: "button", class: "quiet", onclick: () => tried(() => post("/resume", { scope })) }, "Resume") : ""]))] : null,
     Object.keys(control.parks ?? {}).length ? [el("h2", null, "Rate-limited accounts"), table(["Account", "Until", "Why"], Object.entries(control.parks).map(([name, park]) => [name, clock(park.until), park.why ?? ""]))] : null,
   ];
@@ -77,7 +81,7 @@ function lines(given, of, words) {
   const from = given[0].hour, to = Math.max(given[given.length - 1].hour, from + 3600), sums = given.map((each) => { sum += of(each); return [each.hour, sum]; });
   const points = sums.map(([hour, total]) => `${40 + 740 * (hour - from) / (to - from)},${190 - 170 * total / (sum || 1)}`).join(" ");
   return [el("p", { class: "small" }, `${words(sum)} since ${new Date(from * 1000).toLocaleDateString()}`),
-    svg("svg", { viewBox: "0 0 800 220", class: "chart", role: "img", "aria-label": `All in all ${words(sum)}` }, svg("polyline", { points, fill: "none", stroke: "currentColor", "stroke-width": 2 }))];
+    svg("svg", { viewBox: "0 0 800 220", class: "chart", role: "img", "aria-label": `In total ${words(sum)}` }, svg("polyline", { points, fill: "none", stroke: "currentColor", "stroke-width": 2 }))];
 }
 
 /** @param {any[]} given @param {(each: any) => number} of @param {(value: number) => string} words */

@@ -6,7 +6,7 @@ import { el, fill } from "./text.js";
 /** Why this browser cannot, in words; nothing when it can. */
 function missing() {
   if (!isSecureContext) return "Notifications need https: see `treadle serve --help`, --tls-cert.";
-  if (!("serviceWorker" in navigator) || !("PushManager" in window)) return "This browser has no notifications of pages. On an iPhone, add the page to the home screen first.";
+  if (!("serviceWorker" in navigator) || !("PushManager" in window)) return "This browser cannot show notifications. On an iPhone, add the page to the home screen first.";
   return "";
 }
 
@@ -20,14 +20,14 @@ export async function showPush(where) {
   const button = (words, work) => el("button", { type: "button", onclick: async () => { try { await work(); await showPush(where); } catch (error) { fill(problem, /** @type {Error} */ (error).message); } } }, words);
   try {
     const { key, on } = await get("/push");
-    fill(where, title, on ? el("p", { class: "small" }, "This device is told of what needs you, also while the page is closed.") : el("p", { class: "small" }, "Get notifications of questions, failures and finished work, also while the page is closed."),
+    fill(where, title, on ? el("p", { class: "small" }, "This device gets notifications, also while the page is closed.") : el("p", { class: "small" }, "Get notifications of questions, failures and finished work, also while the page is closed."),
       on ? button("Stop", turnOff) : button("Notify this device", () => turnOn(key)), problem);
   } catch (error) { fill(where, title, problem); fill(problem, /** @type {Error} */ (error).message); }
 }
 
 /** @param {string} key */
 async function turnOn(key) {
-  if (await Notification.requestPermission() !== "granted") throw new Error("This browser does not let the page show notifications: its settings for this site say so.");
+  if (await Notification.requestPermission() !== "granted") throw new Error("Notifications are blocked in the browser's settings for this site.");
   await navigator.serviceWorker.register("/sw.js");
   const worker = await navigator.serviceWorker.ready;
   const made = await worker.pushManager.subscribe({ userVisibleOnly: true, applicationServerKey: key });

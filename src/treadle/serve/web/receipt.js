@@ -12,9 +12,9 @@ export function showReceipt(where, detail) {
   const claimed = run.trace?.length ? run.trace.findLast?.((/** @type {any} */ each) => each.text)?.text : result.says;
   fill(where,
     el("div", { class: "three" },
-      column("Claimed", "What the agent said", [["Outcome", run.outcome ?? receipt.outcome], ["Says", claimed ?? result.says ?? "nothing"]]),
-      column("Observed", "What was seen from outside", [["Files", result.files ?? 0], ["Changed", (result.changed ?? []).join("\n") || "nothing"], ["Sum", result.stat], ["Branch", result.branch], ["Outside its claims", (result.outside_claims ?? []).join("\n")]]),
-      column("Verified", "What a check showed", [["Check", detail.spec.verify || "none was asked for"], ["Passed", result.verified === true ? "yes" : result.verified === false ? "no" : "not checked"], ["Merged", result.merged ? `as ${String(result.merged).slice(0, 12)}` : "no"]])),
+      column("Claimed", "Agent's summary", [["Outcome", run.outcome ?? receipt.outcome], ["Says", claimed ?? result.says ?? "nothing"]]),
+      column("Observed", "Observed", [["Files", result.files ?? 0], ["Changed", (result.changed ?? []).join("\n") || "nothing"], ["Sum", result.stat], ["Branch", result.branch], ["Outside its claims", (result.outside_claims ?? []).join("\n")]]),
+      column("Verified", "Evidence", [["Check", detail.spec.verify || "no check requested"], ["Passed", result.verified === true ? "yes" : result.verified === false ? "no" : "not checked"], ["Merged", result.merged ? `as ${String(result.merged).slice(0, 12)}` : "no"]])),
     receipt.run ? evidence(receipt.order) : null,
     attempts(receipt.attempts),
     receipt.approvals?.length ? [el("h2", null, "Answers"), table(["Asked", "Answer", "By", "When"], receipt.approvals.map((/** @type {any} */ one) => [one.command || one.text, one.decision, one.by, clock(one.at)]))] : null,
@@ -44,7 +44,7 @@ export function table(head, rows) {
 function attempts(given) {
   if (!given?.length) return null;
   return [el("h2", null, "Attempts"), table(["Try", "Node", "Took", "Outcome", "Tokens", "Why"], given.map((one) => [one.number, one.node, one.ended ? span(one.ended - one.placed) : "runs", one.outcome ?? "", short((one.used?.input_tokens ?? 0) + (one.used?.output_tokens ?? 0)), oneLine(one.why ?? "")])),
-    given.filter((one) => one.output).map((one) => [el("h3", null, `What verify printed in try ${one.number}`), el("pre", { class: "task", tabindex: "0" }, one.output)])];
+    given.filter((one) => one.output).map((one) => [el("h3", null, `Output of the check, attempt ${one.number}`), el("pre", { class: "task", tabindex: "0" }, one.output)])];
 }
 
 /** @param {HTMLElement} where @param {any} detail */

@@ -107,7 +107,7 @@ export function showRun(where, detail) {
       return el("li", { class: "block text" }, el("div", { class: "said" }, ...linked(event.text)), whole(shown, "text"));
     }
     streaming = null;
-    if (type === "turn_started") return el("li", { class: "block prompt" }, el("div", { class: "said" }, event.prompt), whole(shown, "prompt"));
+    if (type === "turn_started") return prompt(shown, event);
     if (type === "tool_started") return tool(shown, event);
     if (type === "tool_ended") return toolEnded(shown, event);
     if (type === "turn_ended") return el("li", { class: `mark ${event.outcome === "failed" ? "bad" : ""}` }, `turn ${event.outcome}${event.error ? `: ${event.error.message}` : ""}`);
@@ -115,17 +115,25 @@ export function showRun(where, detail) {
     if (type === "answered") return el("li", { class: "mark" }, `answered by ${oneLine(event.by) || "someone"}: ${event.decision}`);
     if (type === "tool_denied") return el("li", { class: "mark bad" }, `denied (${event.by ?? "rule"}): ${event.name} ${oneLine(event.reason)}`);
     if (type === "failed") return el("li", { class: "mark bad" }, `failed: ${oneLine(event.error?.message)}`);
-    if (type === "retrying") return el("li", { class: "mark" }, `tries again in ${span((event.delay_ms ?? 0) / 1000)}: ${oneLine(event.error?.message)}`);
+    if (type === "retrying") return el("li", { class: "mark" }, `retrying in ${span((event.delay_ms ?? 0) / 1000)}: ${oneLine(event.error?.message)}`);
     if (type === "warned") return el("li", { class: "mark" }, `warning: ${oneLine(event.message)}`);
     if (type === "file_changed") return el("li", { class: "mark" }, `${event.change} ${oneLine(inTree(event.path))}`);
     if (type === "command_run") return el("li", { class: `mark ${event.exit_code ? "bad" : ""}` }, `ran ${oneLine(event.command)}${event.exit_code ? ` (exit ${event.exit_code})` : ""}`);
     if (type === "model_routed") return el("li", { class: "mark" }, `the model is ${oneLine(event.model)}`);
     if (type === "context_pruned" || type === "context_compacted") return el("li", { class: "mark" }, `the context was ${type.slice(8)}: ${event.tokens_before} to ${event.tokens_after} tokens`);
-    if (type === "context_handoff") return el("li", { class: "mark" }, event.to ? `${oneLine(event.to)} goes on with it, and is told what was said and done` : "the conversation goes on afresh, with a summary");
+    if (type === "context_handoff") return el("li", { class: "mark" }, event.to ? `${oneLine(event.to)} continues, with a summary of the work so far` : "the conversation restarts with a summary");
     if (type === "task_changed" && event.task && event.change !== "updated") return el("li", { class: "mark" }, `${oneLine(event.task.label)}: ${event.change}`);
     if (["tool_output", "usage", "task_changed", "task_group_changed", "closed"].includes(type)) return null;
     // An event of a newer version is shown as what it is: unknown.
     return el("li", { class: "mark unknown" }, `unknown event ${oneLine(type)}: ${oneLine(JSON.stringify(event)).slice(0, 300)}`);
+  }
+
+  /** What a person wrote, and folded what Treadle added to it or wrote itself. @param {any} shown @param {any} event */
+  function prompt(shown, event) {
+    const texts = [detail.spec?.task, ...(detail.messages ?? []).map((/** @type {any} */ one) => one.text)].filter(Boolean);
+    const theirs = event.source === "agent" ? "" : texts.find((text) => event.prompt.startsWith(text)) ?? "", ours = event.prompt.slice(theirs.length).trim();
+    return el("li", { class: "block prompt" }, theirs ? el("div", { class: "said" }, theirs) : null,
+      ours ? el("details", null, el("summary", null, `${theirs ? "added by" : "from"} Treadle: ${oneLine(ours).slice(0, 100)}`), el("div", { class: "said" }, ours)) : null, whole(shown, "prompt"));
   }
 
   /** @param {any} shown @param {any} event */

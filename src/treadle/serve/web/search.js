@@ -3,11 +3,11 @@
 import { get } from "./server.js";
 import { el, fill, oneLine } from "./text.js";
 
-const PLACES = [["Board", "#/"], ["Orders", "#/orders"], ["Failed orders", "#/orders?state=failed"], ["Terminals", "#/terminals"], ["Nodes", "#/nodes"], ["Money", "#/money"], ["Claims", "#/claims"], ["New order", "#/new"], ["Settings and keys", "#/settings"]];
+const PLACES = [["Board", "#/"], ["Orders", "#/orders"], ["Failed orders", "#/orders?state=failed"], ["Goals", "#/goals"], ["Terminals", "#/terminals"], ["Nodes", "#/nodes"], ["Trains", "#/trains"], ["Money", "#/money"], ["Claims", "#/claims"], ["New order", "#/new"], ["Settings and keys", "#/settings"]];
 
 /** @param {HTMLElement} where @param {{query: URLSearchParams}} address */
 export function show(where, { query }) {
-  const field = el("input", { type: "search", placeholder: "Title or id of an order, or a place to go", "aria-label": "Search" });
+  const field = el("input", { type: "search", placeholder: "Order title or id, or a page", "aria-label": "Search" });
   field.value = query.get("q") ?? "";
   const list = el("ul", { class: "hits" }), count = el("p", { class: "small", role: "status" });
   fill(where, el("h1", { class: "unseen" }, "Search"), field, count, list);
@@ -37,7 +37,7 @@ export function show(where, { query }) {
     try {
       const found = await get(`/orders?text=${encodeURIComponent(words)}&count=25`);
       if (mine !== asked) return;
-      fill(count, found.total ? `${found.total} orders` : "No order has this in its title or id.");
+      fill(count, found.total ? `${found.total} orders` : "No order matches.");
       list.append(...found.orders.map((/** @type {any} */ row) => el("li", null, el("a", { href: `#/order/${row.id}` }, `${oneLine(row.title)} `, el("span", { class: "small" }, `${row.state} · ${row.id}`)))));
     } catch (error) { if (mine === asked) fill(count, /** @type {Error} */ (error).message); }
   }

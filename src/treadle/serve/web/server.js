@@ -38,7 +38,7 @@ async function request(method, path, body, headers = {}) {
       credentials: "same-origin",
     });
   } catch {
-    throw new Failed(0, "away", "the server does not answer: nothing was sent");
+    throw new Failed(0, "away", "the server does not answer; nothing was sent");
   }
   const text = await answer.text();
   if (/^application\/(problem\+)?json/.test(answer.headers.get("content-type") ?? "")) {

@@ -17,7 +17,7 @@ function show(frame, until) {
   get("name").textContent = frame.id;
   over = frame.ended !== null;
   get("state").textContent = over ? `ended with ${frame.ended}` : oneLine([frame.state, frame.message].filter(Boolean).join(" · "));
-  get("until").textContent = `You only watch, until ${new Date(until * 1000).toLocaleString()}.`;
+  get("until").textContent = `You watch only, until ${new Date(until * 1000).toLocaleString()}.`;
 }
 
 /** @param {string} text */

@@ -3,7 +3,7 @@
 import { follow, link, post } from "./server.js";
 import { keep, setting } from "./store.js";
 import { el, fill, oneLine, plain, setText } from "./text.js";
-import { nowOf, stateOf, used } from "./words.js";
+import { ENDED, endOf, nowOf, stateOf, used } from "./words.js";
 
 const NARROW = matchMedia("(max-width: 700px)");
 const HIGH = NARROW.matches ? 45 : 36;
@@ -28,10 +28,10 @@ export function show(where, { query }) {
   const text = el("input", { type: "search", placeholder: "title or id", "aria-label": "Filter by title or id" });
   text.value = query.get("text") ?? "";
   text.addEventListener("input", () => narrow("text", text.value ? [text.value] : []));
-  const many = el("div", { class: "bar" }), inner = el("div", { class: "inner" }), empty = el("p", { class: "empty", hidden: true }, "No order fits these filters.");
+  const many = el("div", { class: "bar" }), inner = el("div", { class: "inner" }), empty = el("p", { class: "empty", hidden: true }, "No order matches these filters.");
   const port = el("div", { class: "viewport", tabindex: "0", role: "region", "aria-label": "Orders" }, inner, empty);
   const head = el("div", { class: "cells head" }, ["", "State", "Title", "Now", "Agent", "Repository", "Node", "Changed", "Used"].map((name) => el("span", null, name)));
-  fill(where, el("h1", { class: "unseen" }, "Orders"), el("div", { class: "table" }, side, el("div", { class: "grid" }, el("div", { class: "bar" }, text, views(), count, el("span", { class: "small" }, "$ where the price is known"), chips), many, head, port)));
+  fill(where, el("h1", { class: "unseen" }, "Orders"), el("div", { class: "table" }, side, el("div", { class: "grid" }, el("div", { class: "bar" }, text, views(), count, el("span", { class: "small" }, "$ only where the price is known"), chips), many, head, port)));
 
   /** @param {string} name @param {string[]} values */
   function narrow(name, values) {
@@ -114,8 +114,8 @@ export function show(where, { query }) {
     /** @type {Record<string, string>} */
     const saved = JSON.parse(setting("views", "{}"));
     const list = el("select", { "aria-label": "Saved views", onchange: () => {
-      if (list.value === "+") { const name = prompt("Keep these filters as"); if (name) { saved[name] = String(query); keep("views", JSON.stringify(saved)); location.reload(); } } else if (list.value) location.hash = `#/orders?${saved[list.value]}`;
-    } }, el("option", { value: "" }, "Views"), Object.keys(saved).map((name) => el("option", { value: name }, name)), el("option", { value: "+" }, "Keep this view…"));
+      if (list.value === "+") { const name = prompt("Name of this view"); if (name) { saved[name] = String(query); keep("views", JSON.stringify(saved)); location.reload(); } } else if (list.value) location.hash = `#/orders?${saved[list.value]}`;
+    } }, el("option", { value: "" }, "Views"), Object.keys(saved).map((name) => el("option", { value: name }, name)), el("option", { value: "+" }, "Save this view…"));
     return list;
   }
 
@@ -130,7 +130,7 @@ export function show(where, { query }) {
           let done = 0;
           for (const id of names) { try { await work(id); done += 1; chosen.delete(id); } catch (error) { fill(say, `${id}: ${/** @type {Error} */ (error).message}`); } }
           fill(many, el("p", null, `${words}: ${done} of ${names.length} done.`), say);
-        } }, `${words} ${names.length}`), el("button", { type: "button", class: "quiet", onclick: showMany }, "Leave it")));
+        } }, `${words} ${names.length}`), el("button", { type: "button", class: "quiet", onclick: showMany }, "Go back")));
     } }, words);
     fill(many, `${chosen.size} chosen: `, act("Cancel", (id) => post(`/orders/${id}/cancel`, {})), act("Retry", (id) => post(`/orders/${id}/retry`)), act("Mark as seen", (id) => post(`/orders/${id}/reviewed`)), act("Land", (id) => post(`/orders/${id}/land`, {})), el("button", { type: "button", class: "quiet", onclick: () => { chosen.clear(); for (const line of lines) line.number = -1; draw(); showMany(); } }, "None"));
   }
@@ -170,7 +170,7 @@ class Line {
     this.id = row?.id ?? "";
     this.box.checked = this.chosen.has(this.id);
     const [shape, word, kind] = row ? stateOf(row) : ["", "", "calm"];
-    const said = row ? [`${shape} ${word}`, row.title, nowOf(row), row.agent, String(row.place ?? "").replace(/^.*\/(?=.)/, ""), row.node, used(row)] : [];
+    const said = row ? [`${shape} ${word}`, row.title, ENDED.includes(row.state) ? [endOf(row), row.state === "done" ? "" : nowOf(row)].filter(Boolean).join(" · ") : nowOf(row), row.agent, String(row.place ?? "").replace(/^.*\/(?=.)/, ""), row.node, used(row)] : [];
     this.texts.forEach((text, place) => { const now = plain(said[place]); if (text.data !== now) text.data = now; });
     this.state.className = `badge ${kind}`;
     if (row) { this.title.setAttribute("href", `#/order/${row.id}`); this.age.setAttribute("at", String(row.changed)); }

@@ -6,6 +6,7 @@ import { el, fill, oneLine, setText } from "./text.js";
 
 const FIRST = ["permission", "question", "auth", "error", "unknown", "working", "thinking", "streaming", "tool_use", "active", "starting", "idle"];
 const ROW = [["Esc", "Escape"], ["Tab", "Tab"], ["←", "Left"], ["↑", "Up"], ["↓", "Down"], ["→", "Right"], ["Ctrl-C", "C-c"], ["Enter", "Enter"]];
+const LEAST = 11;  // pixels of a letter
 const PANE = 210;  // as high as the style sheet has it: to ask for it would lay the page out anew
 // No one can tell what such a program does, but the one who types sees its screen. Into a dialog no line is typed unasked.
 const UNSURE = ["unknown", "starting"];
@@ -47,7 +48,7 @@ function showWall(where) {
   });
   const stop = follow("terminals", (message) => {
     const rows = /** @type {any[]} */ (message.value).filter((row) => row.alive).sort((one, other) => FIRST.indexOf(one.state) - FIRST.indexOf(other.state));
-    fill(empty, rows.length ? null : ["No terminals run. Keep a program in one: ", el("code", null, "treadle run --id a1 -- claude")]);
+    fill(empty, rows.length ? null : ["No terminals are running. Start one: ", el("code", null, "treadle run --id a1 -- claude")]);
     for (const row of rows) {
       let card = cards.get(row.id);
       if (!card) {
@@ -94,7 +95,7 @@ export function showOfOrder(where, detail) {
     fill(where, pane, button, problem);
     stop = showOne(pane, `fleet-${id}`, "its agent");
   } else {
-    const why = detail.spec.terminal ? `Its agent is kept in a terminal while it works; it is ${state}.` : "Its agent works without a terminal: the Run tab shows what it does.";
+    const why = detail.spec.terminal ? `The agent's terminal exists only while it works; the order is ${state}.` : "This agent has no terminal: see the Run tab.";
     fill(where, el("p", { class: "small" }, why), button, problem);
   }
   return { stop: () => stop() };
@@ -107,8 +108,8 @@ function showOne(where, id, title) {
   const back = el("pre", { class: "lines", hidden: true, tabindex: "0" });
   let first = -1, seen = "";
   /** @param {any} body */
-  const send = async (body) => { try { await post(`/terminals/${id}/input`, body); fill(problem); } catch (error) { fill(problem, /** @type {Error} */ (error).message, " ", "text" in body ? el("button", { type: "button", class: "quiet", onclick: () => send({ ...body, anyway: true }) }, "Type it anyway") : null); } };
-  const box = el("div", { class: "keyboard", tabindex: may ? "0" : null, role: "application", "aria-label": `Terminal ${id}: keys that are pressed here are typed into it` }, canvas);
+  const send = async (body) => { try { await post(`/terminals/${id}/input`, body); fill(problem); } catch (error) { fill(problem, /** @type {Error} */ (error).message, " ", "text" in body ? el("button", { type: "button", class: "quiet", onclick: () => send({ ...body, anyway: true }) }, "Send anyway") : null); } };
+  const box = el("div", { class: "keyboard", tabindex: may ? "0" : null, role: "application", "aria-label": `Terminal ${id}: keys pressed here go to it` }, canvas);
   box.addEventListener("keydown", (/** @type {KeyboardEvent} */ event) => {
     if (!may || event.isComposing || event.metaKey) return;
     if (event.key === "Escape" && event.shiftKey) { box.blur(); return; } // the way out for who has only keys
@@ -146,7 +147,7 @@ function showOne(where, id, title) {
     try { await post(`/terminals/${id}/size`, { cols, rows, take: true }); } catch (error) { fill(problem, /** @type {Error} */ (error).message); }
   } }, "Fit to window");
   const share = el("button", { type: "button", class: "quiet", onclick: async () => {
-    try { const made = await post(`/terminals/${id}/share`); fill(problem, "Who opens this link may watch, for an hour: ", el("code", null, made.url)); } catch (error) { fill(problem, /** @type {Error} */ (error).message); }
+    try { const made = await post(`/terminals/${id}/share`); fill(problem, "Anyone with this link can watch for an hour: ", el("code", null, made.url)); } catch (error) { fill(problem, /** @type {Error} */ (error).message); }
   } }, "Share");
   fill(where, el("div", { class: "terminal" }, el("div", { class: "line" }, title ? el("h2", null, title) : el("h1", null, id), state, title ? null : el("a", { href: "#/terminals" }, "all")), back, box,
     may ? [el("div", { class: "keyrow" }, ROW.map(([word, key]) => el("button", { type: "button", onclick: () => typed(key) }, word)), take, earlier, share), form] : el("p", { class: "watching" }, "watching", earlier), problem));
@@ -162,7 +163,7 @@ function showOne(where, id, title) {
     screen.take(frame);
     seen = frame.state;
     canvas.style.maxWidth = `${Math.ceil(screen.cols * (screen.wide ?? 8))}px`;
-    canvas.style.minWidth = `${Math.floor(screen.cols * 4.4)}px`; // 80 columns fit on a phone; wider ones are moved sideways
+    canvas.style.minWidth = `${Math.ceil(screen.cols * (screen.wide ?? 8) * LEAST / screen.size)}px`; // what does not fit is moved sideways
     setText(state, frame.ended !== null && frame.ended !== undefined ? `ended with ${frame.ended}` : [frame.state, frame.message, frame.title].filter(Boolean).join(" · "));
   }, { level: "focus" });
   let stop = look();

@@ -45,6 +45,13 @@ export function nowOf(row) {
   return "";
 }
 
+/** What became of the work: its check, its size, what was denied. @param {any} row */
+export function endOf(row) {
+  const [, files] = /^(\d+) file/.exec(row.stat ?? "") ?? [], [, more] = /(\d+) insertion/.exec(row.stat ?? "") ?? [], [, less] = /(\d+) deletion/.exec(row.stat ?? "") ?? [];
+  const check = row.verified === true ? "✓ check passed" : row.verified === false ? "✕ check failed" : files ? "not checked" : "";
+  return [check, files ? `${files} ${files === "1" ? "file" : "files"} +${more ?? 0} −${less ?? 0}` : row.state === "done" ? "no files changed" : "", row.denied ? `${row.denied} denied` : ""].filter(Boolean).join(" · ");
+}
+
 /** @param {number} number */
 export const short = (number) => number >= 1e6 ? `${(number / 1e6).toFixed(1)}M` : number >= 1000 ? `${(number / 1000).toFixed(number >= 1e4 ? 0 : 1)}k` : String(number);
 /** What a list says of an order's use: the list itself says once where no price is known. @param {any} row */
@@ -88,7 +95,7 @@ export const stamp = (when) => STAMP.format(when * 1000);
 
 /** @type {Record<string, (seconds: number) => string>} */
 const LENGTHS = { watch, busy: (seconds) => `for ${watch(seconds)}`, for: (seconds) => `for ${span(seconds)}`, ago: (seconds) => `${span(seconds)} ago`, left: (seconds) => seconds > 0 ? span(seconds) : "now" };
-const ENDED = ["done", "failed", "cancelled", "skipped"];
+export const ENDED = ["done", "failed", "cancelled", "skipped"];
 /** How the time of an order's last change is told: since when it is so, or how long ago it ended. @param {any} row */
 export const told = (row) => ENDED.includes(row.state) ? "ago" : "for";
 

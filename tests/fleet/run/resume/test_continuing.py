@@ -272,7 +272,7 @@ def test_an_agent_without_its_session_is_told_the_task_and_what_became_of_it(
             {"comments": "say more"},
             {"tree": TREE, "cwd": "/old"},
             [
-                f"You were interrupted and go on now: {ENDED}. The files are as you left them.",
+                f"You were interrupted and continue now: {ENDED}. The files are as you left them.",
                 "You work in /new now; that is what /old was before. Use the new path.",
                 "Look at what is done, and do the rest of the task:",
                 "do it",
