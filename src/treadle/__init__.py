@@ -12,6 +12,9 @@ _NAMES = {
         OnAsk SessionOptions
         tool
     """,
+    "treadle.goals.commands": """
+        goal
+    """,
     "treadle.agents": """
         find_agent
     """,

@@ -31,6 +31,7 @@ from treadle.events import TurnEnded as TurnEnded
 from treadle.events import TurnStarted as TurnStarted
 from treadle.events import Usage as Usage
 from treadle.events import Warned as Warned
+from treadle.goals.commands import goal as goal
 from treadle.io.process.loop import hold_secrets as hold_secrets
 from treadle.library.conversation import Conversation as Conversation
 from treadle.library.conversation import OnAsk as OnAsk

@@ -4,6 +4,7 @@ import asyncio
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -11,7 +12,7 @@ import pytest
 import treadle.fleet
 from tests.fleet.conftest import Start
 from tests.fleet.repositories import bash, model, says
-from treadle.errors import NotFound, TimedOut
+from treadle.errors import LocalError, NotFound, TimedOut
 from treadle.fleet import client
 from treadle.fleet.engine.bus import Bus
 from treadle.fleet.orders import encode
@@ -71,6 +72,28 @@ async def test_orders_are_named_by_their_beginning_and_a_task_alone_is_an_order(
         receipt = OrderReceipt(order=given.id, outcome="cancelled")
         await bus.put(f"receipt.{given.id}", encode(receipt))
         assert await fleet.receipt(given.id[:8]) == receipt
+
+
+async def test_who_waits_for_a_landing_gets_the_commit_or_the_reason_that_there_is_none(bus: Bus) -> None:
+    async with treadle.fleet.connect() as fleet:
+        order = await fleet.submit("fix it")
+
+        async def is_now(**fields: Any) -> None:
+            await bus.put(f"order.{order.id}", encode(Order(id=order.id, changed=1.0, **fields)))
+
+        with pytest.raises(TimedOut, match="has not landed within"):
+            await order.landed(0.05)
+        await is_now(state="done", result={"commit": "c"})
+        with pytest.raises(LocalError, match="nothing to land: no branch"):
+            await order.landed()
+        await is_now(state="done", result={"commit": "c", "not_landed": "its check failed"})
+        with pytest.raises(LocalError, match="did not land: its check failed"):
+            await order.landed()
+        await is_now(state="failed", why="no model")
+        with pytest.raises(LocalError, match="failed: no model"):
+            await order.landed()
+        await is_now(state="done", result={"commit": "c", "merged": "m"})
+        assert (await order.landed(60)).result["merged"] == "m"
 
 
 async def test_who_watches_sees_where_it_stands_and_each_change_once(bus: Bus) -> None:

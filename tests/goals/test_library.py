@@ -51,6 +51,8 @@ async def test_a_program_begins_a_goal_watches_it_and_reads_its_report(
         assert [[each.state for each in wave.orders] for wave in found.waves] == [["answered"], ["answered"]]
         assert [each.id for each in await goals.ls()] == [begun.id]
         assert "# g" in await goals.markdown(begun.id)
+    with pytest.raises(TimedOut, match="has not ended"):
+        await treadle.goal(PLAN, str(repository), timeout=0.01)
 
 
 def test_importing_it_loads_nothing_of_the_fleet() -> None:

@@ -37,9 +37,10 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from treadle.fleet.library import ConnectedFleet as ConnectedFleet
     from treadle.fleet.library import OrderRequest as OrderRequest
+    from treadle.fleet.library import SubmittedOrder as SubmittedOrder
     from treadle.fleet.library import connect as connect
 
-_NAMES = ("ConnectedFleet", "OrderRequest", "connect")
+_NAMES = ("ConnectedFleet", "OrderRequest", "SubmittedOrder", "connect")
 
 
 def __getattr__(name: str) -> object:

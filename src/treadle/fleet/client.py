@@ -182,7 +182,7 @@ async def resolve(bus: Bus, name: str) -> str:
         raise NotFound(f"there is no order {name!r}", hint=_LISTED)
     if len(found) > 1:
         words = f"{len(found)} orders begin with {name!r}: {', '.join(sorted(found)[:5])}"
-        raise NotFound(words, hint="write more of it")
+        raise NotFound(words, hint="use more characters of it")
     return found[0]
 
 
@@ -437,7 +437,7 @@ async def send_back(
     """
     order, spec = await get_order(bus, name), await get_spec(bus, name)
     if not comments.strip():
-        raise ConfigError("there is nothing to send back", hint="say what is to be different")
+        raise ConfigError("there is nothing to send back", hint="describe what should change")
     base = str(order.result.get("commit", "")) or spec.base
     who = spec.by_agent(order.agent)  # another may have gone on with it, and it is that one's session
     more = {"agent": who.agent, "model": who.model, "credential": who.credential, **(more or {})}

@@ -126,7 +126,7 @@ def checked(spec: Spec) -> Spec:
     if "stall" in spec.retry_on and spec.on_stall not in ("notify", "retry"):
         raise ConfigError(f"a stuck order cannot both {spec.on_stall} and retry", hint="leave out one of the two")
     if "verify" in spec.retry_on and not spec.verify:
-        raise ConfigError("it is to be retried when `verify` fails, and has no `verify`", hint="give it --verify CMD")
+        raise ConfigError("`retry_on` names verify, and no `verify` is set", hint="give it --verify CMD")
     if spec.cron and spec.every:
         raise ConfigError("an order is repeated by `every` or by `cron`, not by both")
     if spec.cron:

@@ -230,7 +230,7 @@ async def status() -> dict[str, Any]:
     finally:
         await bus.close()
     if found.get("disk_free_bytes", node.DISK_LEAST) < node.DISK_LEAST:
-        found["problem"] = "the engine's disk is full: make room, and it goes on by itself"
+        found["problem"] = "the engine's disk is full: free some space, and it continues by itself"
     return found
 
 

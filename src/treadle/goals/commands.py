@@ -307,7 +307,7 @@ async def change(bus: Bus, name: str, text: str, *, by: str = "") -> GoalRecord:
         first = found.mistakes[0]
         raise ConfigError(f"line {first.line}: {first.place}: {first.what}", hint="`treadle goal check` shows all")
     if found.plan.branch != old.branch:
-        raise ConfigError("the branch of a goal that runs cannot be changed", hint="stop it and run the plan anew")
+        raise ConfigError("the branch of a goal that runs cannot be changed", hint="stop it and run the new plan")
     plan = replace(found.plan, roles={**old.roles, **found.plan.roles}, source=found.plan.source or old.source)
     plan = replace(plan, fallback=plan.fallback or old.fallback)
     after = await store.change_plan(bus, record.id, plan, by=by or client.me(), why="changed by a person")
@@ -385,7 +385,7 @@ async def again(
         return [AgainDone(name=f"{goal.id} {step}", what="the goal tries it again") for step in steps]
     if comments:
         given = await results.send(bus, order, comments, by=by)
-        return [AgainDone(name=given.id, what=f"goes on with the work of {order}")]
+        return [AgainDone(name=given.id, what=f"continues the work of {order}")]
     for train, record in (await trains.trains(bus)).items():
         change = changes.table(record).get(order)
         if change is not None and change.state in ("back", "asking", "left out"):
@@ -518,6 +518,16 @@ async def connect() -> AsyncIterator[ConnectedGoals]:
     """Connect to this machine's fleet, with the rights that its user has here."""
     async with connected() as bus:
         yield ConnectedGoals(bus)
+
+
+async def goal(plan: str, cwd: str = ".", *, timeout: float | None = None) -> GoalRecord:
+    """Run the plan in `plan` (as `goal.toml`) in a repository, and wait until it is over.
+
+    The same plan is one goal while it runs. After `timeout` seconds TimedOut is raised, and the goal goes on.
+    """
+    async with connect() as connected:
+        begun = await connected.begin(plan, cwd)
+        return await connected.wait(begun.id, timeout)
 
 
 def read_plan(text: str, root: str, *, no_budget: bool = False) -> PlanCheck:

@@ -225,7 +225,7 @@ def inside(*parts: str) -> str:
 
 def load() -> Fleet:
     if (fleet := FLEET.load(os.path.join(root(), "fleet.json"))) is None:
-        raise NotFound("this machine belongs to no fleet", hint="`treadle fleet up` makes one")
+        raise NotFound("this machine is in no fleet", hint="`treadle fleet up` makes one")
     return fleet
 
 

@@ -423,7 +423,7 @@ def _going_on(attempt: RunningAttempt, before: Before, lost: str) -> str:
     spec = attempt.spec
     parts = []
     if lost:
-        parts.append(f"You were interrupted and go on now: {lost}. The files are as you left them.")
+        parts.append(f"You were interrupted and continue now: {lost}. The files are as you left them.")
     elif spec.comments:
         reviewed = f"A reviewer has looked at what you did and says:\n\n{spec.comments}"
         parts.append(spec.comments if spec.by == TRAIN else reviewed)

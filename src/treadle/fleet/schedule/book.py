@@ -781,7 +781,7 @@ class Book:
 
 def handing_words(change: AgentChange) -> str:
     why = f" ({change.why})" if change.why else ""
-    return f"{change.to} goes on in place of {change.before}: {REASONS[change.reason]}{why}"
+    return f"{change.to} replaces {change.before}: {REASONS[change.reason]}{why}"
 
 
 def _past(state: State) -> str:

@@ -50,19 +50,19 @@ def _verdict(found: Why, activity: RunActivity, problem: str) -> tuple[str, str]
     if (found.heard_seconds_ago or 0.0) > found.lease:
         return "lost", "another runner takes over"
     if found.over_budget:
-        return "waiting for a budget", "it goes on when that is raised: `treadle fleet budget`"
+        return "waiting for a budget", "it continues when that is raised: `treadle fleet budget`"
     if found.state == "asking" or activity.asks:
         return "waiting for a person", "the deadline answers if no one does: `treadle fleet approvals`"
     if activity == RunActivity():
         return "starting", "another node takes over when this one is gone"
     if activity.held:
-        return f"held: {activity.held}", "it goes on when that is over"
+        return f"held: {activity.held}", "it continues when that is over"
     if problem:
         return problem.partition(":")[0], "what --on-stall said; or cancel it, say something, or wait"
     if activity.open_tools:
-        return "waiting for a tool", "it goes on when the tool ends"
+        return "waiting for a tool", "it continues when the tool ends"
     if activity.doing == "model":
-        return "waiting for the provider", "it goes on with the model's answer"
+        return "waiting for the provider", "it continues with the model's answer"
     return "working", "it goes on"
 
 
