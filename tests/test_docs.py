@@ -4,20 +4,24 @@ import asyncio
 import json
 import os
 import re
+import shlex
 import types
 from collections.abc import Iterator, Mapping
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, get_args
 
 import click
 import msgspec
 import pytest
+from click.testing import CliRunner
 
 import treadle
 from tests.streams import pair
 from treadle import errors, events
 from treadle.cli.help import every
 from treadle.cli.root import COMMANDS, GROUPS, load
+from treadle.cli.root import treadle as treadle_command
 from treadle.cli.terminal.listed import SmallCommand
 from treadle.wire.fleet.connection import SUBJECTS
 from treadle.wire.fleet.keys import BUCKET, KEYS, NODE, Key
@@ -101,6 +105,24 @@ def test_a_page_mentions_only_commands_and_pages_that_exist(path: Path) -> None:
         assert name in (*COMMANDS, "version"), f"`treadle {name}` does not exist"
     for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", TEXT[path]):
         assert (path.parent / target).exists(), f"{target} does not exist"
+
+
+def test_the_skill_types_only_commands_and_options_that_exist() -> None:
+    text = CliRunner().invoke(treadle_command, ["--skill"]).output
+    typed = [line for block in re.findall(r"```sh\n(.*?)```", text, re.DOTALL) for line in re.split(r"[\n;]", block)]
+    typed += re.findall(r"`((?:treadle|heimdall-)[^`]*)`", text)
+    known, seen = every(), 0
+    for words in (shlex.split(line, comments=True) for line in typed):
+        if not words or words[1:2] in (["COMMAND"], []):
+            continue
+        names = [tuple(words[:count]) for count in (3, 2, 1) if tuple(words[:count]) in known]
+        command = load("treadle.cli.oneshot:oneshot") if "-p" in words else known[names[0]]
+        in_words = re.findall(r"--[a-z-]+", command.help or "")
+        has = {*in_words, *(name for param in command.params for name in param.opts)}
+        gone = {word for word in takewhile(lambda word: word != "--", words) if word.startswith("--")} - has
+        assert not gone, f"{words}: {gone}"
+        seen += 1
+    assert text.startswith("---\nname: treadle\ndescription: ") and seen > 15
 
 
 def made(path: Path, begin: str, text: str) -> None:

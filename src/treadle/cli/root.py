@@ -208,7 +208,23 @@ def load(place: str) -> click.Command:
     return command
 
 
+def _show_skill(ctx: click.Context, parameter: click.Parameter, wanted: bool) -> None:
+    if wanted:
+        from importlib.resources import files
+
+        click.echo((files("treadle.cli") / "skill.md").read_text(encoding="utf-8"), nl=False)
+        ctx.exit()
+
+
 @click.group(cls=LazyGroup)
+@click.option(
+    "--skill",
+    is_flag=True,
+    expose_value=False,
+    is_eager=True,
+    callback=_show_skill,
+    help="Print a skill (SKILL.md) that teaches an agent to use Treadle.",
+)
 @click.version_option(__version__, prog_name="treadle", message="%(prog)s %(version)s")
 def treadle() -> None:
     """Run, supervise and coordinate coding agents. Works with any agent and any protocol.
@@ -300,7 +316,7 @@ def _run(arguments: list[str]) -> int | None:
             arguments = ["--print", *arguments[1:]]  # behind a single letter click looks for similar names first
         arguments = joined(arguments)
         command = load("treadle.cli.oneshot:oneshot")
-    elif first.startswith("-") and first not in [*HELP, "--version"] or _talks(first) and sys.stdin.isatty():
+    elif first.startswith("-") and first not in [*HELP, "--version", "--skill"] or _talks(first) and sys.stdin.isatty():
         command = load(COMMANDS["chat"])
     else:
         command, arguments = treadle, arguments or ["--help"]
