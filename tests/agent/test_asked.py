@@ -15,10 +15,10 @@ def permission(text: str = "bash (execute) requires approval in auto-edit mode",
 def test_it_says_what_is_to_be_decided_and_not_which_mode_asks(tmp_path: Path) -> None:
     (tmp_path / "old.txt").touch()
     root = str(tmp_path)
-    assert headline(permission(name="bash", command="make"), root) == "May this command run?"
-    assert headline(permission(name="edit", tool_kind="write", paths=("old.txt",)), root) == "May old.txt be changed?"
-    assert headline(permission(name="edit", tool_kind="write", paths=(f"{root}/new",)), root) == "May new be made?"
-    assert headline(permission(name="fetch", tool_kind="network"), root) == "May fetch be used?"
+    assert headline(permission(name="bash", command="make"), root) == "Run this command?"
+    assert headline(permission(name="edit", tool_kind="write", paths=("old.txt",)), root) == "Change old.txt?"
+    assert headline(permission(name="edit", tool_kind="write", paths=(f"{root}/new",)), root) == "Create new?"
+    assert headline(permission(name="fetch", tool_kind="network"), root) == "Use fetch?"
     reaches = permission(name="network", tool_kind="network", text="a command wants to reach a.example")
     assert headline(reaches, root) == "a command wants to reach a.example" and reason(reaches, root) == ""
     assert headline(Asked(request="r", kind="question", text="Which colour?"), root) == "Which colour?"

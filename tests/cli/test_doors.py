@@ -115,7 +115,7 @@ def test_clients_are_told_with_when_they_were_seen_and_programs_get_the_token(
     (listed,) = json.loads(CliRunner().invoke(a2a, ["--clients", "--json"]).output)
     assert sorted(listed) == ["created", "id", "name", "used"]
     gone = CliRunner().invoke(a2a, ["--revoke", "laptop"])
-    assert (gone.stdout, gone.stderr) == ("", "laptop may do nothing any more\n")
+    assert (gone.stdout, gone.stderr) == ("", "laptop has no access any more\n")
     assert json.loads(CliRunner().invoke(a2a, ["--clients", "--json"]).output) == []
     for token, access in (
         (True, "Clients need a token: treadle a2a --token NAME. "),

@@ -181,7 +181,7 @@ async def test_a_goal_is_begun_once_listed_and_shown_as_it_stands(bus: Bus, goal
     said = await goal("run", str(goal.plan), "--detach")
     ((name, record),) = (await store.goals(bus)).items()
     assert said == f"goal {name} begins\n"
-    assert await goal("run", str(goal.plan), "--detach") == f"goal {name} is under way already\n"
+    assert await goal("run", str(goal.plan), "--detach") == f"goal {name} is already running\n"
     assert (await goal.as_json("run", name[:5], "--detach"))["id"] == name
     goal.plan.write_text(HEAD + ORDERS)
     with pytest.raises(ConfigError, match="there is no budget"):
@@ -264,8 +264,8 @@ async def test_a_goal_is_steered_as_typed(bus: Bus, goal: Typed, tmp_path: Path)
         (["x", "--out", "here"], "here already exists"),
         (["x", "--go"], "needs a budget"),
         (["x", "--from", "", "--go", "--tokens", "0"], "needs a budget"),
-        (["x", "--out", "here", "--force"], "belongs to no fleet"),
-        (["x", "--go", "--hours", "1"], "belongs to no fleet"),
+        (["x", "--out", "here", "--force"], "is in no fleet"),
+        (["x", "--go", "--hours", "1"], "is in no fleet"),
     ],
 )
 def test_a_plan_is_not_begun_without_what_it_needs(

@@ -153,7 +153,7 @@ def test_a_run_is_seen_watched_and_cancelled_from_another_terminal(source: Path)
     assert "not needed" in shown
     process.communicate(timeout=60)
     assert watching.returncode == process.returncode == 3
-    assert treadle("host", "ps").stdout == "" and "no run under way" in treadle("host", "watch", run_id).stderr
+    assert treadle("host", "ps").stdout == "" and "no running run" in treadle("host", "watch", run_id).stderr
 
 
 @pytest.mark.slow

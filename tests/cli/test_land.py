@@ -64,7 +64,7 @@ async def test_a_change_is_taken_out_and_tried_again(bus: Bus, finished: Finishe
     one = await finished.order("one", {"new.txt": "x\n"})
     assert (await as_json(one, "--verify", "false"))["left_out"][0]["kind"] == "red"
     assert (await land("eject", one))[0] == 0  # it had been sent back
-    with pytest.raises(NotFound, match="no change of one waits in a train"):
+    with pytest.raises(NotFound, match="one is in no train"):
         await land("eject", one)
     assert "is queued again for main" in await typed("again", one)
     assert (await as_json("show", "main"))["waiting"] == [one]

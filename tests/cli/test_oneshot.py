@@ -311,4 +311,4 @@ def test_what_a_run_is_opened_with_depends_on_where_its_prompts_come_from(capsys
     with pytest.raises(ConfigError, match="codex cannot keep the hooks of --settings"):
         _prepare("hi", RunOptions(agent="codex", claude_settings=hooked), RunFlags(), None)
     new = prepared("hi", continue_last=True)
-    assert new.spec.start.resume is None and "there is no session here to go on with" in capsys.readouterr().err
+    assert new.spec.start.resume is None and "no session to continue here" in capsys.readouterr().err

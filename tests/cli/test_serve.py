@@ -28,7 +28,7 @@ def devices() -> list[dict[str, Any]]:
 def test_a_token_that_is_taken_back_is_worth_nothing() -> None:
     made = json.loads(run("--token", "--json").stdout)
     assert Tokens().check(made["token"]) is not None
-    assert "may do nothing any more" in run("--revoke", made["device"]).stderr
+    assert "has no access any more" in run("--revoke", made["device"]).stderr
     assert devices() == [] and Tokens().check(made["token"]) is None
     with pytest.raises(NotFound):
         run("--revoke", made["device"])
@@ -69,7 +69,7 @@ def test_a_link_to_the_server_that_runs_has_the_right_that_was_typed(state_home:
         device, *_ = Tokens().exchange(url.rpartition("#")[2]) or pytest.fail("the link is worth nothing")
         assert device.right == right
     made, _ = Tokens().make("", "all")
-    assert run("--revoke", made.id).stderr == f"{made.id} may do nothing any more\n"
+    assert run("--revoke", made.id).stderr == f"{made.id} has no access any more\n"
     assert run("--token").stdout.strip() and run("--devices").stdout.splitlines()[1].split()[-1] != "-"
 
 

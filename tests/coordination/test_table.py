@@ -43,7 +43,7 @@ def test_of_several_ids_for_one_value_the_first_is_found(planning: Planning) -> 
     for name, value in (("b", "other"), ("a", "same"), ("c", "same")):
         symbols.set(name, value)
     assert symbols.reverse("same") == "a"
-    with pytest.raises(NotFound, match="no symbol stands for 'nothing'"):
+    with pytest.raises(NotFound, match="no symbol has the value 'nothing'"):
         symbols.reverse("nothing")
     assert trail(planning)[-2:] == [["resolve", "reverse", "same->a"], ["resolve", "miss", "nothing->"]]
 

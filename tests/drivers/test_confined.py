@@ -151,12 +151,12 @@ def test_a_project_whose_settings_are_not_asked_for_decides_nothing(tmp_path: Pa
 @pytest.mark.parametrize(
     ("use", "old", "new", "told"),
     [
-        ("auto", "suggest", "full-auto", "goes on without a sandbox"),
+        ("auto", "suggest", "full-auto", "continues without a sandbox"),
         ("auto", "auto-edit", "full-auto", ""),
         ("auto", "full-auto", "yolo", "stays in the sandbox"),
         ("auto", "suggest", "yolo", ""),
         ("off", "suggest", "full-auto", ""),
-        ("possible", "yolo", "suggest", "goes on without a sandbox"),
+        ("possible", "yolo", "suggest", "continues without a sandbox"),
     ],
 )
 def test_a_mode_that_is_changed_does_not_change_the_sandbox_and_that_is_said(
@@ -177,7 +177,7 @@ async def test_a_session_that_goes_over_to_another_mode_says_that_its_sandbox_st
     finally:
         await session.close()
     said = [one.message for one in [each async for each in session.events()] if isinstance(one, Warned)]
-    assert any("goes on without a sandbox" in one for one in said) == can
+    assert any("continues without a sandbox" in one for one in said) == can
 
 
 def made(tmp_path: Path, argv: list[str], env: dict[str, str], writes: tuple[str, ...] = ()) -> Confinement:

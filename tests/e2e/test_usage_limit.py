@@ -73,4 +73,4 @@ async def test_at_a_limit_of_days_the_order_lands_with_another_vendor(
     assert change["reason"] == "usage_limit", change
     used = shown["order"]["used"]
     assert (used["input_tokens"], used["output_tokens"]) >= (150, 15), "what both used counts"
-    assert "other goes on in place of native: its account is at a limit" in await fleet("fleet", "explain", order)
+    assert "other replaces native: its account is at a limit" in await fleet("fleet", "explain", order)

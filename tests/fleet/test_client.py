@@ -228,7 +228,7 @@ async def test_an_order_is_named_by_the_beginning_of_its_id_where_that_is_enough
     assert [await client.resolve(bus, name) for name in ("aa", "aa2", "b")] == ["aa", "aa2", "b1"]
     with pytest.raises(NotFound, match="3 orders begin with 'a': aa, aa1, aa2") as refused:
         await client.resolve(bus, "a")
-    assert refused.value.hint == "write more of it"
+    assert refused.value.hint == "use more characters of it"
     for wrong in ("", "x", "*", "A", "b2"):
         with pytest.raises(NotFound, match="there is no order"):
             await client.resolve(bus, wrong)
@@ -305,7 +305,7 @@ async def test_an_order_is_tried_again_once_and_work_is_sent_back_with_comments(
     await stored(bus, "p", "done", result={"commit": "c1"})
     with pytest.raises(ConfigError, match="there is nothing to send back") as refused:
         await client.send_back(bus, "p", " \n")
-    assert refused.value.hint == "say what is to be different"
+    assert refused.value.hint == "describe what should change"
     back = await client.get_spec(bus, (await client.send_back(bus, "p", " Say more. ")).id)
     assert (back.comments, back.base, back.continues, back.by) == ("Say more.", "c1", "p", client.me())
     handed = Spec(id="h", task="t", agent="claude", model="opus", credential="work")

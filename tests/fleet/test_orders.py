@@ -48,7 +48,7 @@ def test_without_a_key_each_id_is_new() -> None:
         ({"agent": PERSON, "not_before": 5.0}, "asked at once"),
         ({"agent": PERSON, "terminal": True}, "asked at once"),
         ({"retry_on": ("stall",), "on_stall": "interrupt"}, "cannot both interrupt and retry"),
-        ({"retry_on": ("verify",)}, "has no `verify`"),
+        ({"retry_on": ("verify",)}, "no `verify` is set"),
         ({"every": 60.0, "cron": "0 6 * * *"}, "not by both"),
         ({"cron": "0 25 * * *"}, "not a cron expression"),
     ],

@@ -42,7 +42,7 @@ async def test_what_is_up_is_told_and_after_down_nothing_is(running: list[str]) 
     told: list[str] = []
     await up.down(say=told.append, forget=True)
     assert not server.is_up() and told[-1] == "all that was stored is removed"
-    with pytest.raises(NotFound, match="belongs to no fleet"):
+    with pytest.raises(NotFound, match="is in no fleet"):
         await up.status()
     await up.up(name="n1", slots=1, lease=2.0)
 
@@ -121,7 +121,7 @@ async def test_an_engine_without_a_scheduler_says_so_and_one_without_room_too(
     found = await up.status()
     assert found["engine"]["pid"] and found["problem"].startswith("no scheduler answers (")
     monkeypatch.setattr(node, "DISK_LEAST", 10**18)
-    assert (await up.status())["problem"] == "the engine's disk is full: make room, and it goes on by itself"
+    assert (await up.status())["problem"] == "the engine's disk is full: free some space, and it continues by itself"
     monkeypatch.setattr(up, "START_SECONDS", 0.0)
     async with client.connected() as bus:
         with pytest.raises(LocalError, match="no scheduler answers within 0 s") as refused:

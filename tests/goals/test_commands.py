@@ -189,7 +189,7 @@ async def test_a_plan_that_runs_is_changed_and_keeps_what_the_new_text_does_not_
     git(repository, "branch", "next")
     with pytest.raises(ConfigError, match="the branch of a goal that runs cannot be changed") as refused:
         await commands.change(bus, name, f'branch = "next"\n{PLAN}')
-    assert refused.value.hint == "stop it and run the plan anew"
+    assert refused.value.hint == "stop it and run the new plan"
     with pytest.raises(ConfigError, match="budget"):
         await commands.change(bus, name, PLAN.replace("budget = { tokens = 1000, orders = 3 }\n", ""))
     changed = PLAN.replace("1000", "2000").replace('judge = "none", worker', 'judge = "codex", worker')

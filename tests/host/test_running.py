@@ -55,7 +55,7 @@ async def test_a_run_is_listed_followed_and_cancelled(source: Path, store: Recei
     heard = await following
     assert isinstance(heard[0], AssistantSaid) and len(heard) == run.observed.trace.seen
     assert running() == [] and wait_for_end(run.run_id)
-    with pytest.raises(NotFound, match="no run under way"):
+    with pytest.raises(NotFound, match="no running run"):
         find_running(run.run_id)
 
 
@@ -74,7 +74,7 @@ def test_runs_are_listed_by_their_age_and_a_short_id_must_be_that_of_one(source:
         (Path(runs_directory()) / "damaged" / "run.json").write_text("{")
         assert [run.run_id for run in running()] == [ids[0], ids[2], ids[1]]
         assert find_running("latest").run_id == ids[1] and find_running(ids[0].upper()).run_id == ids[0]
-        with pytest.raises(NotFound, match="3 runs under way begin with '' .treadle host ps lists them"):
+        with pytest.raises(NotFound, match="3 running runs begin with '' .treadle host ps lists them"):
             find_running("")
 
 

@@ -36,7 +36,7 @@ def test_a_signature_fits_its_key_and_its_data_and_nothing_else() -> None:
 def test_a_key_is_never_replaced_and_a_bad_one_is_named(tmp_path: Path) -> None:
     path = str(tmp_path / "keys" / "k")
     made = make_key(path)
-    with pytest.raises(StorageError, match=f"there is already a key at {path} .move it away first"):
+    with pytest.raises(StorageError, match=f"there is already a key at {path} .move it first"):
         make_key(path)
     assert os.stat(path).st_mode & 0o777 == 0o600 and os.stat(tmp_path / "keys").st_mode & 0o777 == 0o700
     loaded = load_signer(path)

@@ -155,7 +155,7 @@ def test_what_nothing_vouches_for_has_no_statement() -> None:
         statement(replace(SAMPLE_RECEIPT, receipt_sha256=None))
     with pytest.raises(ValueError, match="does not name the run's result"):
         provenance(replace(SAMPLE_RECEIPT, usage_raw={}))
-    with pytest.raises(ValueError, match="the run is partial, and provenance is for what is complete"):
+    with pytest.raises(ValueError, match="the run is partial, and only complete runs have provenance"):
         provenance(replace(kept(), outcome="partial"))
     with pytest.raises(ValueError, match="no check ran"):
         summary(kept())

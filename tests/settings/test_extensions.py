@@ -103,7 +103,7 @@ def test_one_that_does_not_say_its_name_and_version_is_not_there(
     (tmp_path / "installed" / "odd-0.1.0.dist-info" / "METADATA").write_text(says)
     with pytest.raises(TreadleError, match="no agent"):
         find_agent("mine", {})
-    assert "no other distribution" in run("extensions")[1] and not (tmp_path / "loaded").exists()
+    assert "no extensions are installed" in run("extensions")[1] and not (tmp_path / "loaded").exists()
 
 
 def test_a_door_of_another_distribution_serves_an_agent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -48,6 +48,6 @@ def test_a_lock_says_that_it_lives_whatever_its_socket_says(tmp_path: Path) -> N
     with files.locked(place.pid):
         Path(place.pid).write_text("11\n12")
         silent = {"id": "x", "alive": True, "state": "unknown", "idle_ms": None}
-        assert row(place) == {**silent, "pid": 12, "reason": "its socket was removed, and is being made anew"}
+        assert row(place) == {**silent, "pid": 12, "reason": "its socket was removed and is being recreated"}
         Path(place.pid).write_text("11")
         assert row(place)["pid"] is None

@@ -459,7 +459,7 @@ class EventHooks:
                 reasons.clear()
                 break
             if answer.get("decision") == "block":
-                reasons.append(str(answer.get("reason") or "a hook wants you to go on"))
+                reasons.append(str(answer.get("reason") or "a hook asks you to continue"))
             elif isinstance(more := _specific(answer).get("additionalContext"), str):
                 reasons.append(more)
         self._going_on = bool(reasons)

@@ -22,14 +22,14 @@ def headline(asked: Asked, cwd: str) -> str:
     if asked.kind != "permission" or not (asked.command or asked.name):
         return asked.text
     if asked.command:
-        return "May this command run?"
+        return "Run this command?"
     if asked.name == "network":  # a command at work wants to reach a host
         return asked.text
     if asked.tool_kind == "write" and asked.paths:
         names = ", ".join(nearer(path, cwd) for path in asked.paths)
         new = not any(os.path.lexists(os.path.join(cwd, path)) for path in asked.paths)
-        return f"May {names} be {'made' if new else 'changed'}?"
-    return f"May {asked.name} be used?"
+        return f"{'Create' if new else 'Change'} {names}?"
+    return f"Use {asked.name}?"
 
 
 def reason(asked: Asked, cwd: str) -> str:

@@ -774,7 +774,7 @@ class NativeSession(BaseSession):
 
         payload = {"trigger": "manual", "custom_instructions": keep or None}
         if (verdict := await self._hooks.event("PreCompact", payload)).decision == "deny":
-            self._warn(f"not compacted, because a hook is against it: {verdict.reason}")
+            self._warn(f"not compacted, because a hook blocked it: {verdict.reason}")
             return False
         if done := await self.context.compact(
             partial(summarise, self.weak, self.note, self._spending(), keep=keep), everything=True

@@ -526,7 +526,7 @@ AGENT_COMMANDS = (
 
 async def _clear(session: CommandedSession, args: str) -> CommandResult:
     session.clear()
-    return reply("The conversation starts afresh. /rewind still goes back to what was before.")
+    return reply("The conversation starts over. /rewind still goes back to what was before.")
 
 
 async def _compact(session: CommandedSession, args: str) -> CommandResult:
@@ -540,7 +540,7 @@ async def _compact(session: CommandedSession, args: str) -> CommandResult:
 
 async def _model(session: CommandedSession, args: str) -> CommandResult:
     if not args.strip():
-        return reply(f"The model is {', '.join(session.info.models)}. `treadle models` lists what there is.")
+        return reply(f"The model is {', '.join(session.info.models)}. `treadle models` lists all.")
     await session.configure(Change(model=args.strip()))
     return reply(f"The model is now {args.strip()}.")
 
@@ -566,7 +566,7 @@ MEANS: dict[Mode, str] = {
 async def _plan(session: CommandedSession, args: str) -> CommandResult:
     await session.configure(Change(mode="plan"))
     if not args.strip():
-        return reply("In plan mode nothing is changed; say what is to be planned. /mode MODE leaves it.")
+        return reply("In plan mode nothing is changed; describe what to plan. /mode MODE leaves it.")
     return CommandResult(message="", turn=await session.prompt(Prompt(text=args)))
 
 
@@ -661,7 +661,7 @@ async def _sessions(session: CommandedSession, args: str) -> CommandResult:
 async def _resume(session: CommandedSession, args: str) -> CommandResult:
     if not args.strip():
         shown = await _sessions(session, "")
-        return reply(f"{shown.message}\n\n/resume ID goes on with one.")
+        return reply(f"{shown.message}\n\n/resume ID continues one.")
     found = await asyncio.to_thread(find_session, args.strip())
     if found == session.id:
         return reply("That is this session.")

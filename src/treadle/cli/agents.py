@@ -167,7 +167,7 @@ def extensions(context: click.Context, as_json: bool) -> None:
         state = "never used: the name is ours" if each.ours else state
         click.echo(printable(f"{each.kind:7} {each.name:14} {each.distribution} {each.version}, {state}"))
     if not found:
-        click.echo("no other distribution here adds an agent, a door or a forge")
+        click.echo("no extensions are installed")
 
 
 def _listed(found: added.Extension) -> ExtensionRow:
@@ -434,7 +434,7 @@ def _list_recordings(as_json: bool) -> None:
         first = (one.prompts or ("no prompt",))[0].splitlines()[0][:60]
         click.echo(printable(f"{one.id}  {when}  {one.agent} {one.version}  {one.cwd}  {first}"))
     if not found:
-        click.echo("nothing is recorded: treadle -p --agent NAME --record PROMPT")
+        click.echo("no recordings yet; make one: treadle -p --agent NAME --record PROMPT")
 
 
 def _again(runs: tuple[str, ...] | list[str], name: str | None, in_place: bool, as_json: bool) -> bool:

@@ -278,14 +278,14 @@ def _only(found: Found) -> Way:
     if len(found.ways) == 1:
         raise NoModel(
             f"No model is configured, and {found.ways[0].name} does not report whether it is signed in",
-            hint=f"`treadle models use {found.ways[0].name}` uses it nevertheless, or for this run {ONCE}",
+            hint=f"`treadle models use {found.ways[0].name}` uses it anyway; for one run, use {ONCE}",
         )
     if found.ways:
         names = ", ".join(way.name for way in found.ways)
         hint = f"choose one with `treadle models use NAME`, or for this run with {ONCE}"
         raise NoModel(f"No model is configured, and several could be used here: {names}", hint=hint)
     nearly = "".join(f"; {each}" for each in found.not_yet)
-    hint = f"set a key such as ANTHROPIC_API_KEY, or see all ways with `treadle models use`{nearly}"
+    hint = f"set a key such as ANTHROPIC_API_KEY, see all ways with `treadle models use`, or try `treadle demo`{nearly}"
     raise NoModel("No model is configured, and no key, agent or server was found here", hint=hint)
 
 
@@ -294,7 +294,7 @@ def _obvious(found: Found) -> Way | None:
     if len(found.ways) != 1 or not found.ways[0].signed_in:
         return None
     way = found.ways[0]
-    say(f"using {way.name}: {way.because}. `treadle models use {way.name}` keeps it; {ONCE} takes another.")
+    say(f"using {way.name}: {way.because}. `treadle models use {way.name}` makes it the default; {ONCE}: another.")
     return way
 
 

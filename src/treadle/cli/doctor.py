@@ -348,7 +348,7 @@ def ps(as_json: bool) -> None:
     if as_json:
         show_json([_record(tree) for tree in trees])
     elif not trees:
-        click.echo("No process trees are kept.")
+        click.echo("No processes of Treadle are running.")
     else:
         _print(trees)
 

@@ -86,7 +86,7 @@ def a2a(as_json: bool, client: str, clients: bool, revoke: str, **options: Any) 
     tokens = Tokens(os.path.join(directory(), "a2a.json"))
     if revoke:
         gone = tokens.revoke(revoke)
-        click.echo(f"{gone.name or gone.id} may do nothing any more", err=True)
+        click.echo(f"{gone.name or gone.id} has no access any more", err=True)
     elif clients:
         _list(tokens, as_json)
     elif client:

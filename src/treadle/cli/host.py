@@ -119,7 +119,7 @@ def show_receipt(receipt: receipts.Receipt, path: str | None = None) -> None:
     if more.get("claimed", True):
         _show_usage(receipt.usage)
     for line in more.get("differences") or []:
-        _say(f"  claim and fact differ: {line}")
+        _say(f"  claimed and observed differ: {line}")
     notes = more.get("notes") or []
     for note in notes[:5]:
         _say(f"  note: {note['where']}: {note['problem']}")
@@ -244,7 +244,7 @@ def _show_oddities(found: list[dict[str, str]]) -> None:
     for one in found[:5]:
         _say(f"  odd: {one['path']}: {one['note']}")
     if len(found) > 5:
-        _say(f"  and {len(found) - 5} more that are odd")
+        _say(f"  and {len(found) - 5} more oddities")
 
 
 def show_backends(known: Known) -> None:
@@ -439,7 +439,7 @@ async def _run(options: dict[str, Any]) -> int:
     store = ReceiptStore(known.receipts_dir, load_signer())
     recovered = await asyncio.to_thread(recover_runs, store, _warn, again=False)
     for left in recovered.receipts:
-        _warn(f"a run that was left behind has its receipt now: {left.meta.run_id}")
+        _warn(f"wrote the missing receipt of an earlier run: {left.meta.run_id}")
     policies = [workorder.read_policy(path) for path in (*known.policy_profiles, *options["policy"])]
     order = _order(options, workorder.merged(policies))
     confined = confinement(options["sandbox"], options["network"])

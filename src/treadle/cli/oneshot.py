@@ -68,7 +68,7 @@ def _suggests(context: click.Context, option: click.Parameter, value: str | None
 
 def _snapshot(context: click.Context, option: click.Parameter, value: str | None) -> None:
     if value == "on":
-        _note("--system-prompt-snapshot is not used here: the prompt is made anew when a session is resumed")
+        _note("--system-prompt-snapshot is not used here: the prompt is rebuilt when a session is resumed")
 
 
 ONCE = OptionTable()
@@ -260,7 +260,7 @@ def _or_new(spec: SessionSpec) -> SessionSpec:
 
     if latest(spec.cwd) is not None:
         return spec
-    _note("there is no session here to go on with: this begins one")
+    _note("no session to continue here: starting one")
     return msgspec.structs.replace(spec, start=msgspec.structs.replace(spec.start, resume=None, fork=False))
 
 

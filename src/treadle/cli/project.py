@@ -219,7 +219,7 @@ def coord(ctx: click.Context, name: str | None, arguments: tuple[str, ...]) -> N
     click.echo("\nThe same as heimdall-NAME:\n")
     for known, what in COMMANDS.items():
         click.echo(f"  {known:11} {what}")
-    click.echo("\n`treadle coord NAME --help` says more.")
+    click.echo("\n`treadle coord NAME --help` has the details.")
 
 
 # `treadle verify` and `treadle evidence`: check what a checkout changes; what is known about work that was done.

@@ -114,9 +114,9 @@ def verify(
     if chain == bool(file):
         raise click.UsageError("give either a FILE or --chain")
     if chain and (expect or policy):
-        raise click.UsageError("--expect and --policy are about one FILE")
+        raise click.UsageError("--expect and --policy need one FILE")
     if expect_last and not chain:
-        raise click.UsageError("--expect-last is for --chain")
+        raise click.UsageError("--expect-last needs --chain")
     if key and trusted:
         raise click.UsageError("give either --key or --trusted")
     keys = trusted_keys(key, trusted)
@@ -166,7 +166,7 @@ def _word(value: object, where: str) -> str:
     if isinstance(value, list) and value and all(isinstance(one, str) for one in value):
         return "|".join(value)
     if not isinstance(value, str):
-        raise ConfigError(f"{where} is not a text, true, false or a list of texts that is not empty")
+        raise ConfigError(f"{where} must be a string, true, false or a non-empty list of strings")
     return value
 
 

@@ -59,7 +59,7 @@ def serve(as_json: bool, link: bool, token: bool, devices: bool, revoke: str, ri
     tokens = Tokens()
     if revoke:
         gone = tokens.revoke(revoke)
-        click.echo(f"{gone.name or gone.id} may do nothing any more", err=True)
+        click.echo(f"{gone.name or gone.id} has no access any more", err=True)
     elif devices:
         _devices(tokens, as_json)
     elif token:
@@ -104,7 +104,7 @@ def _serve_here(tokens: Any, right: Any, as_json: bool, options: dict[str, Any])
     terminals, notify = options.pop("terminals"), options.pop("notify")
     found = background.find()
     if found is not None and found.background:
-        click.echo("The page that `treadle fleet up` started makes way for this one.", err=True)
+        click.echo("Stopping the page that `treadle fleet up` started.", err=True)
         background.end(found)
     listening = Listening(**options)
 

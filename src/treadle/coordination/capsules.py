@@ -141,7 +141,7 @@ class Capsules:
 
     def _missing(self, missing: dict[str, str | None]) -> NotFound:
         named = ", ".join(f"{name} (needed by {by})" if by else name for name, by in sorted(missing.items()))
-        return NotFound(f"no such capsule: {named}", hint="`heimdall-capsule list` shows what there is")
+        return NotFound(f"no such capsule: {named}", hint="`heimdall-capsule list` lists them")
 
 
 def _ids_in(directory: str) -> set[str]:

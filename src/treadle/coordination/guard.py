@@ -290,7 +290,7 @@ def _content(path: str) -> bytes:
     if stat.S_ISLNK(mode):
         return os.fsencode(os.readlink(path))
     if not stat.S_ISREG(mode):
-        raise OSError(f"{path} is no file")  # a pipe would be waited for
+        raise OSError(f"{path} is not a file")  # a pipe would be waited for
     return read(path)
 
 

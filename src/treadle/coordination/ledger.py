@@ -215,7 +215,7 @@ class Table:
         found = self.find(key)
         self.planning.note(self.actor, self.got if found is not None else "miss", key)
         if found is None:
-            raise NotFound(f"no {self.what} {key!r}", hint=f"`{self.lister}` shows what there is")
+            raise NotFound(f"no {self.what} {key!r}", hint=f"`{self.lister}` lists them")
         return found
 
     got = "get"
@@ -290,4 +290,4 @@ class Symbols(Table):
                 self.planning.note(self.actor, "reverse", f"{value}->{key}")
                 return str(key)
         self.planning.note(self.actor, "miss", f"{value}->")
-        raise NotFound(f"no symbol stands for {value!r}", hint=f"`{self.lister}` shows what there is")
+        raise NotFound(f"no symbol has the value {value!r}", hint=f"`{self.lister}` lists them")

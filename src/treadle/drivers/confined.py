@@ -448,7 +448,7 @@ def unchanged(spec: SessionSpec, mode: Mode) -> str:
         return "it stays in the sandbox that it was started in" if mode == "yolo" else ""
     if not methods.asked_for(spec.confinement, mode) or methods.available().method is None:
         return ""
-    return f"it goes on without a sandbox, as it was started; resume the session in {mode} to have it confined"
+    return f"it continues without a sandbox, as it was started; resume the session in {mode} to have it sandboxed"
 
 
 class ConfinedStart(Protocol[Started]):

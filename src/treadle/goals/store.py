@@ -284,7 +284,7 @@ async def name_for(bus: Bus, key: str, root: str) -> tuple[str, bool]:
         entry = await bus.get(keys.GOAL(name), latest=True)
         if entry is None or not keys.GOAL.read(entry.value, entry.key).ended:
             return name, entry is not None
-    raise LocalError("this plan was carried out a hundred times")
+    raise LocalError("this plan has already run a hundred times")
 
 
 def plan_write(name: str, number: int, plan: GoalPlan) -> Write:
@@ -317,5 +317,5 @@ def check_change(record: GoalRecord, before: GoalPlan, after: GoalPlan) -> None:
         )
     if changed := next((each for each in fixed if new[each] != old[each]), ""):
         raise ConfigError(
-            f"{changed} has already started and cannot be changed", hint="`treadle goal say` tells its agent"
+            f"{changed} has already started and cannot be changed", hint="`treadle goal say` sends its agent a message"
         )

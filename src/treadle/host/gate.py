@@ -148,7 +148,7 @@ def parse(data: bytes, where: str) -> ReceiptGate:
         raise ConfigError(f"{where} is not a gate: format {gate.format}, days {gate.days}", hint=hint)
     for name in ("key", "agents", "evidence", "unchanged"):
         if getattr(gate, name) == ():
-            raise ConfigError(f"{where}: {name} is an empty list, which nothing can meet", hint=hint)
+            raise ConfigError(f"{where}: {name} is an empty list, which no run can meet", hint=hint)
     check_keys(gate.key, where)
     expecting.known(gate.expected("0" * 40, "0" * 40))
     return gate
@@ -181,7 +181,7 @@ def expected_of(user: UserRepository, gate: ReceiptGate, target: str, commit: st
     tree = user.run("rev-parse", "--verify", "--end-of-options", f"{commit}^{{tree}}").stdout.decode().strip()
     base = user.run("merge-base", target, commit, check=False).stdout.decode().strip()
     if not base:
-        raise ConfigError(f"{commit[:12]} and {target} have no commit in common")
+        raise ConfigError(f"{commit[:12]} and {target} have no common commit")
     place = os.path.normpath(os.path.join(gate.directory, ".treadle/config.toml"))
     settings = user.run("cat-file", "blob", f"{base}:{place}", check=False).stdout
     return gate.expected(tree, base, settings_of(settings.decode("utf-8", "replace")).setup)

@@ -177,7 +177,7 @@ def find_running(name: str) -> RunUnderWay:
     known = [run for run in running() if run.alive]
     fitting = known[-1:] if name == "latest" else [run for run in known if run.run_id.startswith(name.lower())]
     if len(fitting) != 1:
-        many = f"{len(fitting)} runs under way begin with" if fitting else "there is no run under way of the id"
+        many = f"{len(fitting)} running runs begin with" if fitting else "there is no running run with the id"
         raise NotFound(f"{many} {name!r}", hint="treadle host ps lists them; treadle receipt list those that ended")
     return fitting[0]
 

@@ -348,7 +348,7 @@ async def commits_of(workspace: Workspace, cage: Cage) -> str | None:
         return None
     walls = cage.inside()
     if walls is None:
-        raise errors.WorkspaceError("its commits are not in the branch, because it was not confined")
+        raise errors.WorkspaceError("its commits are not in the branch, because it was not sandboxed")
     bundle = await bundle_inside(walls, workspace.root, ["HEAD", f"^{place.start}"])
     return await asyncio.to_thread(workspace.take_commits, bundle)
 

@@ -120,7 +120,7 @@ def use_command(given: str, path: str | None = None) -> Signer:
 
 def _agent_socket() -> str:
     if not (path := os.environ.get("SSH_AUTH_SOCK")):
-        raise ConfigError("SSH_AUTH_SOCK names no ssh agent", hint="it has the key of your receipts: start it")
+        raise ConfigError("SSH_AUTH_SOCK does not point to an ssh agent", hint="start the one with your receipts' key")
     return path
 
 
@@ -225,7 +225,7 @@ def _write_key(place: str, text: bytes, signer: Signer) -> None:
         known = load_signer(place)
         if known is not None and known.public_key == signer.public_key:
             return
-        raise StorageError(f"there is already a key at {place}", hint="move it away first if you want another")
+        raise StorageError(f"there is already a key at {place}", hint="move it first if you want a new one")
     private_dir(os.path.dirname(os.path.abspath(place)))
     write_atomic(place, text + b"\n")
 

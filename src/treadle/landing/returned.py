@@ -452,7 +452,7 @@ _ALLOWED: Mapping[Helper | None, str] = {
 
 
 def _where(order: str, branch: str, sides: Sequence[FileSides]) -> str:
-    less = ", except where the two conflict: there they are as on the branch. No merge is under way" if sides else ""
+    less = ", except where the two conflict: there they are as on the branch. No merge is in progress" if sides else ""
     return f"The files here are {branch} as it is now, with the work of {order} merged in{less}."
 
 

@@ -49,7 +49,7 @@ def provenance(receipt: Receipt) -> dict[str, Any]:
     if not subjects:
         raise ValueError("the receipt does not name the run's result")
     if receipt.outcome != "complete":
-        raise ValueError(f"the run is {receipt.outcome}, and provenance is for what is complete")
+        raise ValueError(f"the run is {receipt.outcome}, and only complete runs have provenance")
     more = ours(receipt)
     order, place, meta = more.get("order") or {}, more.get("workspace") or {}, receipt.meta
     source = _source(place)

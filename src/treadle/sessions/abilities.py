@@ -132,7 +132,7 @@ _ALL = (
     Ability(
         name="resume_at",
         what="continues a session from its middle",
-        refusal="cannot go on from the middle of a session",
+        refusal="cannot continue from the middle of a session",
         hint="the native agent can",
         wanted=lambda spec: bool(spec.start.at),
     ),
@@ -147,7 +147,7 @@ _ALL = (
         name="session_name",
         what="a name for a new session",
         refusal="has no names for its sessions",
-        hint="leave it out, and go on by the id in the result",
+        hint="leave it out, and continue with the id in the result",
         wanted=lambda spec: bool(spec.start.name),
     ),
     Ability(

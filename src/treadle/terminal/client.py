@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 CHUNK = 64 * 1024
 """Input is sent in frames of this size, so that a paste does not hold up what comes after it."""
-ANEW = "end it and start it anew, or attach to it"
+ANEW = "end and restart it, or attach to it"
 BLOCK = 64 * 1024
 """How much one read takes. For more than 128 KiB the C library would ask the kernel for memory each time."""
 

@@ -186,5 +186,5 @@ def keep_start(place: Place, settings: dict[str, Any]) -> None:
 def exit_record(path: str) -> dict[str, Any]:
     """How a terminal ended, as its supervisor or its reaper recorded it."""
     if (record := EXIT.load(path)) is None:
-        raise NotFound("it left no exit record", hint="its supervisor, or the machine, stopped without writing one")
+        raise NotFound("there is no exit record", hint="its supervisor, or the machine, stopped without writing one")
     return record

@@ -37,7 +37,7 @@ def row(place: Place) -> dict[str, Any]:
         return _silent(place, "its supervisor does not answer")
     except TreadleError:
         if is_locked(place.pid):  # the lock is better evidence than a socket file, which someone may have removed
-            return _silent(place, "its socket was removed, and is being made anew")
+            return _silent(place, "its socket was removed and is being recreated")
     try:
         record = exit_record(place.exit)
     except TreadleError:

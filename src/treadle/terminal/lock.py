@@ -62,7 +62,7 @@ def check(place: Place, workdir: str = "") -> None:
     except StorageError as error:
         raise ConfigError(
             f"whether the last program in {place.id} has left work is unknown: {error}",
-            hint=f"use another id, or remove {place.exit} if you miss nothing",
+            hint=f"use another id, or remove {place.exit} if you need nothing from it",
         ) from error
     if left and not os.path.realpath(workdir or "/").startswith(os.path.join(left, "")):
         raise ConfigError(

@@ -160,7 +160,7 @@ class Takeover:
         if found.unfinished:
             what = ", ".join(found.unfinished)
             return notes + self._once(
-                f"unfinished in the agent's repository: {what}; your repository is unchanged. The agent can go on; "
+                f"unfinished in the agent's repository: {what}; your repository is unchanged. The agent can continue; "
                 f"after the session, `treadle git adopt {self.name}` gives it to you"
             )
         return notes + await self._follow(found, inside)

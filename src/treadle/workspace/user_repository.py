@@ -296,7 +296,7 @@ def first_commit(place: str, files: Mapping[str, bytes], message: str) -> str:
     create("init", "--quiet", place, cwd=place)
     user = UserRepository.at(place)
     if user is None:
-        raise WorkspaceError(f"git made no repository in {place}")
+        raise WorkspaceError(f"git did not create a repository in {place}")
     text = message.encode()
     parts = [b"commit %s\ncommitter %s %d +0000\n" % (user.head().encode(), WHO.encode(), time.time())]
     parts.append(b"data %d\n%s\n" % (len(text), text))

@@ -40,7 +40,7 @@ async def test_a_window_of_a_huge_file_is_not_read_into_memory(workspace: Worksp
     result = await workspace.run("read_file", file_path="huge.log", offset=2_400_001, limit=3)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert result.endswith("[lines 2,400,001 to 2,400,003 of 2,500,000; to go on: offset=2400004]")
+    assert result.endswith("[lines 2,400,001 to 2,400,003 of 2,500,000; to continue: offset=2400004]")
     assert peak < 16_000_000
 
 

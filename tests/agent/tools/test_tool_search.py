@@ -49,6 +49,6 @@ async def test_what_was_found_is_remembered_for_the_next_step(workspace: Workspa
     context.state[DEFERRED] = TOOLS
     assert await TOOL_SEARCH.run(SearchArgs(query="send"), context) == "mcp__mail__send: Send a letter to somebody."
     assert list(context.state[FOUND]) == ["mcp__mail__send"]
-    with pytest.raises(ToolError, match="no tool fits 'weather'") as caught:
+    with pytest.raises(ToolError, match="no tool matches 'weather'") as caught:
         await TOOL_SEARCH.run(SearchArgs(query="weather"), context)
     assert caught.value.hint == "the servers are files, mail; try other words"

@@ -149,7 +149,7 @@ def second_agent(tmp_path: Path, script: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("mode", "denied", "keys", "seen"),
-    [("full-auto", "Bash(rm *)", "\x1b[Z", "May this"), ("suggest", "Bash(touch *)", "", "I may not.")],
+    [("full-auto", "Bash(rm *)", "\x1b[Z", "Run this"), ("suggest", "Bash(touch *)", "", "I may not.")],
     ids=["by the mode", "when it began"],
 )
 def test_what_was_forbidden_before_stays_so_with_another_agent(
@@ -166,7 +166,7 @@ def test_what_was_forbidden_before_stays_so_with_another_agent(
     terminal.keys(keys)
     terminal.until("suggest")
     terminal.say("/agent second")
-    terminal.until("second goes on from here")
+    terminal.until("second continues from here")
     terminal.say("make it")
     terminal.until(seen)
     assert not (work / "made.txt").exists()
@@ -178,10 +178,10 @@ def test_another_agent_goes_on_with_the_conversation(chat: Chat, tmp_path: Path)
     terminal.say("are you still there?")
     terminal.until("Yes, I am.")
     terminal.say("/agent broken")
-    terminal.until("broken does not start, so native goes on")
+    terminal.until("broken does not start, so native stays")
     terminal.say("/agent second")
-    terminal.until("second goes on from here")
+    terminal.until("second continues from here")
     terminal.say("and you?")
     terminal.until("I know of it.")
     terminal.say("/agent second")
-    terminal.until("you already talk with second")
+    terminal.until("you are already talking to second")

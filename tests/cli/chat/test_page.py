@@ -163,8 +163,8 @@ def test_the_total_says_what_is_unknown() -> None:
         ),
         (
             ContextHandoff(to="codex", reason="usage_limit"),
-            "codex goes on with it, and is told what was said and done",
-            "codex goes on with it, and is told what was said and done",
+            "codex continues, with a summary of the work so far",
+            "codex continues, with a summary of the work so far",
         ),
         (Failed(error=ErrorInfo(code="x", message="broke")), "error: broke", "error: broke"),
         (TurnEnded(outcome="interrupted"), "interrupted", "interrupted"),

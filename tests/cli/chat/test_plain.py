@@ -115,7 +115,7 @@ def test_a_person_talks_allows_interrupts_and_leaves(terminal: Terminal, tmp_pat
 def test_a_background_agent_asks_when_the_person_has_the_word(terminal: Terminal, tmp_path: Path) -> None:
     terminal.type("/agent run --background make it")
     terminal.until("Started agent job: agent_1")
-    terminal.until("agent_1 asks: May made.txt be made? (press Enter to answer)")
+    terminal.until("agent_1 asks: Create made.txt? (press Enter to answer)")
     terminal.type("still there?")
     terminal.until("Yes, I am.")
     assert not (tmp_path / "work" / "made.txt").exists(), "what is typed for the agent is not an answer"
@@ -193,7 +193,7 @@ def test_a_screen_reader_gets_each_thing_once_and_no_drawing(terminal: Terminal)
     heard += terminal.until("\n> ")
     terminal.type("/exit")
     heard += terminal.until("treadle --resume")
-    for once in ("make it", "waiting for the model", "+hello", "tool: write_file", "May made.txt be made?"):
+    for once in ("make it", "waiting for the model", "+hello", "tool: write_file", "Create made.txt?"):
         assert heard.count(once) == (2 if once.startswith("waiting") else 1), once
     # What the line editor says to the terminal about pastes moves nothing.
     said = re.sub("\x1b\\[\\?2004[hl]\r?", "", heard).replace("\r\n", "\n")

@@ -24,7 +24,7 @@ def test_the_change_is_seen_before_it_is_allowed_and_not_made_before(chat: Chat,
     terminal.say("make it")
     seen = terminal.until("y yes · n no")
     assert "I will write the file." in seen and "+hello" in seen and "+world" in seen
-    assert "May made.txt be made?" in seen and "approval" not in seen
+    assert "Create made.txt?" in seen and "approval" not in seen
     assert "a keeps this rule: write_file(" in seen and not (work / "made.txt").exists()
     terminal.asked()
     terminal.keys("y")
@@ -36,7 +36,7 @@ def test_a_key_for_the_question_is_not_taken_for_typing_and_a_reason_is_read_by_
     terminal = chat()
     terminal.say("list it")
     seen = terminal.until("y yes · n no")
-    assert "May this command run?\n  env echo a; echo b; echo c\n" in seen and "Files: none named" in seen
+    assert "Run this command?\n  env echo a; echo b; echo c\n" in seen and "Files: none named" in seen
     assert "not sandboxed: runs with your full permissions" in seen
     terminal.asked()
     terminal.keys("e")

@@ -105,7 +105,7 @@ async def test_what_is_said_during_a_turn_is_handed_over_and_what_the_next_agent
         await talk.rest()
         assert talk.gathering.handover().task == ("first", "never YAML")
         talk.enter("/agent codex")
-        await until(lambda: "codex goes on from here" in view.text)
+        await until(lambda: "codex continues from here" in view.text)
         asking = asyncio.create_task(second.ask(asked()))
         await until(lambda: "asks: " in view.text)
         talk.enter("")

@@ -36,7 +36,7 @@ async def test_the_only_way_is_taken_and_named_in_a_pipe_and_at_a_terminal(
         assert (found.agent, found.model) == ("native", "openai:gpt-6-sol")
         assert capsys.readouterr().err == (
             f"{before}treadle: using openai:gpt-6-sol: OPENAI_API_KEY is set. `treadle models use openai:gpt-6-sol`"
-            " keeps it; --model NAME or --agent NAME takes another.\n"
+            " makes it the default; --model NAME or --agent NAME: another.\n"
         )
     assert config.load(".").settings.model is None, "nothing was kept"
 

@@ -15,7 +15,7 @@ def test_an_agent_that_does_not_say_whether_it_is_signed_in_is_used_only_if_some
 ) -> None:
     done = once(bare)
     assert (done.returncode, done.stdout) == (2, "") and f"{agent} does not report whether it is" in done.stderr
-    assert f"`treadle models use {agent}` uses it nevertheless" in done.stderr
+    assert f"`treadle models use {agent}` uses it anyway" in done.stderr
     done = once(bare, "--agent", agent)
     assert (done.returncode, done.stdout) == (0, "I heard.\n"), done.stderr
 

@@ -106,7 +106,7 @@ def test_down_leaves_no_process_and_gives_orders_back(running: None) -> None:
     stopped = as_json("down", "--forget", "--yes")
     assert (stopped["nodes"], stopped["page"], stopped["engine"], stopped["forgotten"]) == (1, True, True, True)
     assert running_page.find() is None
-    assert "belongs to no fleet" in fleet("status", code=1)
+    assert "is in no fleet" in fleet("status", code=1)
 
 
 @pytest.mark.slow

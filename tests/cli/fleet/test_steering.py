@@ -124,7 +124,7 @@ async def test_one_verb_has_an_order_a_change_or_a_goal_done_again(bus: Bus, tmp
     for name, told in (
         (("--failed",), "does what red was to do"),
         (("out", "--anyway"), "out  is queued again for main"),
-        (("work", "--text", "shorter"), "goes on with the work of work"),
+        (("work", "--text", "shorter"), "continues the work of work"),
         (("g1",), "g1 a  the goal tries it again"),
     ):
         assert told in await typed("again", *name)

@@ -306,8 +306,8 @@ def test_it_serves_its_own_worktree_and_what_is_below_and_no_other(
 ) -> None:
     assert relay("haid", top=relay.top / "src")[0] == 0
     for other in (checkout(tmp_path / "w-2"), checkout(relay.top / "inner"), tmp_path):
-        said = f"heimdall: the relay of this session is for {relay.top}, not for {other}\n  claims in another"
-        assert relay("haid", top=other)[::2] == (2, f"{said} repository are made in a session there\n")
+        said = f"heimdall: the relay of this session is for {relay.top}, not for {other}\n  to claim there,"
+        assert relay("haid", top=other)[::2] == (2, f"{said} use a session in that repository\n")
     monkeypatch.chdir(tmp_path)
     code, _, said = relay("haid", top=tmp_path)
     assert code == 2 and f"is for {tmp_path}, not for {tmp_path}" in said

@@ -56,7 +56,7 @@ class Share:
 def test_a_terminal_is_shared_from_the_directory_that_the_server_shows_until_it_is_taken_back(
     here: Here, share: Share
 ) -> None:
-    assert share("x") == (1, "", "no server is running\n  `treadle serve` serves it\n")
+    assert share("x") == (1, "", "no server is running\n  `treadle serve` starts one\n")
     assert share("--list") == (0, "No terminal is shared\n", "") and share("--list", "--json")[1] == "[]\n"
     here.stage.start("sleep", "60", id="x")
     with background.noted("http://host:1", "", terminals=str(here.directory)):

@@ -109,7 +109,7 @@ def test_of_a_foreign_supervisor_it_is_not_known_what_its_program_has_left(here:
         program.kill()
     assert program.wait(50) == -signal.SIGTERM
     assert (code, out) == (1, f"f ended with code 9\n  SIGTERM  {program.pid} sleep\n")
-    assert err == "  it cannot be told whether f left something behind: its supervisor adopts nothing\n"
+    assert err == "  unknown whether f left processes behind: its supervisor adopts nothing\n"
     with foreign(here, "f", "0\n1"):
         code, out, err = here.run("kill", "f")
     assert (code, out) == (1, "") and f"{here.place('f').pid} does not name its program" in err

@@ -15,7 +15,7 @@ OURS = Fleet(url="nats://127.0.0.1:4222", users={"admin": "a", "submit": "s", "w
 
 
 def test_what_is_saved_is_read_and_only_its_owner_may_read_it(state_home: Path) -> None:
-    with pytest.raises(NotFound, match="belongs to no fleet"):
+    with pytest.raises(NotFound, match="is in no fleet"):
         places.load()
     places.save(OURS)
     assert places.load() == OURS

@@ -86,8 +86,8 @@ async def test_a_call_has_its_query_its_body_and_who_makes_it() -> None:
         ("POST", "/echo", {}, 415, "must be application/json"),
         ("POST", "/echo", {"json": {"txt": "x"}}, 400, "the body cannot be read: Object contains unknown field `txt`"),
         ("PUT", "/echo", {"content": b"x"}, 415, "must be application/json"),
-        ("GET", f"/plain/{'x' * 101}", {}, 400, "cannot be the name of anything"),
-        ("GET", "/plain/.x", {}, 400, "'.x' cannot be the name"),
+        ("GET", f"/plain/{'x' * 101}", {}, 400, "is not a valid name"),
+        ("GET", "/plain/.x", {}, 400, "'.x' is not a valid name"),
     ],
 )
 async def test_what_does_not_fit_is_refused_with_the_reason(

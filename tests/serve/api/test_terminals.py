@@ -79,7 +79,7 @@ async def test_only_who_took_the_size_may_change_it(stage: Stage, serving: Start
     assert (await web.http.post(path, json={**size, "take": True})).status_code == 200
     assert (await web.http.post(path, json=size)).status_code == 200
     denied = await web.http.post(path, json=size, headers=web.headers())
-    assert denied.status_code == 409 and "not yours to change" in denied.text and "take" in denied.json()["detail"]
+    assert denied.status_code == 409 and "is set by another viewer" in denied.text and "take" in denied.json()["detail"]
     shown = await web.get(f"/terminals/{place.id}/screen")
     assert (shown["cols"], shown["rows"]) == (90, 30)
 

@@ -369,7 +369,7 @@ class ServiceClient:
     def __init__(self, endpoint: Endpoint, headers: Mapping[str, str]) -> None:
         if not (endpoint.key.isascii() and endpoint.key.isprintable()):
             what = endpoint.key_variable or "the API key"
-            raise ConfigError(f"{what} contains characters that no key can contain", hint="copy exactly the key")
+            raise ConfigError(f"{what} contains characters that no key can contain", hint="copy the key again")
         from treadle.io.http import HttpClient
 
         self._endpoint = endpoint

@@ -103,7 +103,7 @@ class Refreshed(msgspec.Struct, frozen=True, kw_only=True):
     models: dict[str, Figures]
 
 
-REFRESHED = FileRecord(Refreshed, format=FORMAT, pretty=True, hint="`treadle models refresh` writes it anew")
+REFRESHED = FileRecord(Refreshed, format=FORMAT, pretty=True, hint="`treadle models refresh` writes it again")
 
 
 def window(model: str) -> int | None:

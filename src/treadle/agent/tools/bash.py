@@ -230,7 +230,7 @@ class _ShellFile:
             with create_new(self.place) as file:  # a program in the sandbox may write beside it: no link is followed
                 file.write("\n".join([*lines, ""]).encode())
         except OSError as error:
-            raise ToolError(f"what the last command left cannot be handed over: {error}") from error
+            raise ToolError(f"the state of the last command cannot be restored: {error}") from error
 
     def start(self, env: dict[str, str], confinement: Confinement | None) -> tuple[dict[str, str], Confinement | None]:
         if confinement is not None and confinement.variables is not None:

@@ -56,7 +56,7 @@ class ReadFile:
     name = "read_file"
     description = (
         f"Read a text file, or a part of it. Each line comes with its number and a tab in front. At most {MAX_LINES} "
-        "lines or one screenful of bytes at a time; the last line then says how to go on. Images and, "
+        "lines or one screenful of bytes at a time; the last line then says how to continue. Images and, "
         "where the service takes them, PDFs are shown; other binary files are refused."
     )
     kind: ToolKind = "read"
@@ -142,7 +142,7 @@ def _window(path: Path, file: BinaryIO, encoding: str, first: int, count: int, r
     if crlf:
         notes.append("lines end in CRLF")
     if more:
-        notes.append(f"to go on: offset={last + 1}")
+        notes.append(f"to continue: offset={last + 1}")
     return body + (f"[{'; '.join(notes)}]" if notes else "")
 
 

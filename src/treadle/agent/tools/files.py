@@ -514,7 +514,7 @@ def view(context: ToolContext, loaded: Loaded, place: str = "") -> str:
         return f"These are the lines there now. Call again with the right text:\n{place}"
     part = loaded.data[:VIEW]
     shown_part, _ = readable(part[: len(part) - len(cut_character(part))])
-    cut = "\n[it goes on; read the rest with read_file]" if len(loaded.data) > VIEW else ""
+    cut = "\n[cut off; read the rest with read_file]" if len(loaded.data) > VIEW else ""
     return f"This is its content now. Call again with the right text:\n{shown_part}{cut}"
 
 

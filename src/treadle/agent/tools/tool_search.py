@@ -37,7 +37,7 @@ class ToolSearch:
         if not found:
             servers = sorted({tool.name.split("__")[1] for tool in tools if tool.name.count("__") > 1})
             raise ToolError(
-                f"no tool fits {args.query!r}", hint=f"the servers are {', '.join(servers)}; try other words"
+                f"no tool matches {args.query!r}", hint=f"the servers are {', '.join(servers)}; try other words"
             )
         known: dict[str, None] = context.state.setdefault(FOUND, {})
         known.update(dict.fromkeys(tool.name for tool in found))

@@ -334,7 +334,7 @@ async def _hand(talk: Talk, options: RunOptions, denied: tuple[str, ...], agent:
         talk.agent = agent
         return opened
     except TreadleError as error:
-        talk.view.print(talk.page.note("red", f"{agent} does not start, so {talk.agent} goes on: {error}"))
+        talk.view.print(talk.page.note("red", f"{agent} does not start, so {talk.agent} stays: {error}"))
     try:
         return await first.open(again)
     except TreadleError:  # it cannot resume: it is told as the other would have been

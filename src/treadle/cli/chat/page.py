@@ -383,9 +383,9 @@ class Page:
                 word = "pruned" if isinstance(event, events.ContextPruned) else "compacted"
                 return self.note("dim", f"context {word}: {event.tokens_before} -> {event.tokens_after} tokens")
             case events.ContextHandoff(to=str(agent)) if agent:
-                return self.note("dim", f"{agent} goes on with it, and is told what was said and done")
+                return self.note("dim", f"{agent} continues, with a summary of the work so far")
             case events.ContextHandoff():
-                return self.note("dim", "the conversation did not fit any more; it goes on afresh, with a summary")
+                return self.note("dim", "the conversation no longer fitted; it restarts with a summary")
             case events.TaskChanged(task=task) if task is not None and event.change != "updated":
                 return self.note("dim", f"{self._mark('◇')} {task.id} ({task.label}) {event.change}")
             case events.Failed(error=error):

@@ -661,14 +661,14 @@ class Talk:
         """Another agent goes on with the conversation, in the same files."""
         old = self.agent
         if agent == old:
-            raise ConfigError(f"you already talk with {agent}")
+            raise ConfigError(f"you are already talking to {agent}")
         self.page.progress.begin(f"{agent} to start")
         self.session = await hand(agent)
         self._start(self.watch())
         self.waiting.clear()
         self.status.follow(self.session)
         if self.agent != old:
-            words = f"{agent} goes on from here, and is told with your next prompt what was said and done with {old}."
+            words = f"{agent} continues from here. With your next prompt it gets a summary of the work with {old}."
             self.view.print(self.page.note("", words) + "\n")
 
     async def _until_answered(self, served: ServedTurn, name: str, args: str) -> CommandResult | None:

@@ -76,7 +76,7 @@ async def _begun(
     if os.path.isfile(plan):
         name, new = await commands.begin(bus, text_of(plan), root, budget_required=not no_budget, **more)
         if say is not None:
-            say(f"goal {name} {'begins' if new else 'is under way already'}")
+            say(f"goal {name} {'begins' if new else 'is already running'}")
     return (await store.load(bus, name or await store.resolve(bus, plan)))[0]
 
 

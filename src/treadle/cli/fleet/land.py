@@ -138,7 +138,7 @@ def now(
         for order, fate in [*((order, "nothing: it changed nothing") for order in idle), *fates.items()]:
             click.echo(f"{order}  {fate}")
         if record.paused is not None:
-            click.echo(f"the train of {record.branch} stands still: {record.paused.what}")
+            click.echo(f"the train of {record.branch} is stopped: {record.paused.what}")
     sys.exit(FAILED if missed or record.paused is not None else 0)
 
 
@@ -196,7 +196,7 @@ def show(name: str, as_json: bool) -> None:
     found, record = with_bus(lambda bus: _find(bus, name))
     if as_json:
         return show_json({"name": found, **_facts(record), "row": record.row, "apart": record.apart})
-    click.echo(f"train    {found}: {record.branch} of {record.repository}, at {record.tip[:10] or 'not looked at yet'}")
+    click.echo(f"train    {found}: {record.branch} of {record.repository}, at {record.tip[:10] or 'unknown'}")
     click.echo(
         f"check    {record.verify or 'none'}, {record.slots} at once; {record.checks} so far, {record.flaky} flaky"
     )
@@ -379,7 +379,7 @@ async def _holding(bus: Bus, order: str) -> str:
     for name, record in (await trains.trains(bus)).items():
         if any(each.order == order for each in record.queue) or returned.of(record, order):
             return name
-    raise NotFound(f"no change of {order} waits in a train", hint="`treadle land ls` and `treadle land show BRANCH`")
+    raise NotFound(f"{order} is in no train", hint="`treadle land ls` and `treadle land show BRANCH`")
 
 
 # `treadle blame FILE:LINE`: which order a line came from, why, and for how much.

@@ -259,7 +259,7 @@ def _show_status(found: dict[str, Any]) -> None:
     click.echo(f"orders     {counts or 'none at work or waiting'}")
     for train in found.get("trains") or ():
         oldest = f", the oldest for {age(train['oldest'])}" if train["oldest"] else ""
-        state = f"; stands still: {train['paused']}" if train["paused"] else ""
+        state = f"; stopped: {train['paused']}" if train["paused"] else ""
         state = state or (f"; delayed: {train['delayed']}" if train["delayed"] else "")
         helped = f"{train['back']} sent back, {train['asking']} asking, {train['landed']} landed"
         click.echo(f"train      {train['branch']}: {train['waiting']} waiting{oldest}, {helped}{state}")

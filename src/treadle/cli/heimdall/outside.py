@@ -106,7 +106,7 @@ def _check_top(request: RelayRequest) -> None:
     if found is None or there is None or there[0] != found.top:
         raise Denied(
             f"the relay of this session is for {found.top if found else here()}, not for {request.top}",
-            hint="claims in another repository are made in a session there",
+            hint="to claim there, use a session in that repository",
         )
 
 

@@ -81,7 +81,7 @@ def _tell(name: str, report: dict[str, Any]) -> None:
         sys.stdout.write(f"  {entry['by']:8} {entry['pid']} {entry['name']}\n")
     if report["unseen"]:
         why = "all that watched it was killed" if report.get("lost") else "its supervisor adopts nothing"
-        warn(f"  it cannot be told whether {name} left something behind: {why}")
+        warn(f"  unknown whether {name} left processes behind: {why}")
     for entry in report["survivors"]:
         warn(f"  still there: {entry['pid']} {entry['name']}")
 
@@ -230,7 +230,7 @@ def _apply(where: Place, workspace: Workspace, anyway: bool, as_json: bool) -> i
     if done.conflicts:
         for each in done.conflicts:
             warn(f"treadle: {each.path}: {each.reason}")
-        warn(f"  nothing in {source} was changed; commit or take back your own changes, or use --branch")
+        warn(f"  nothing in {source} was changed; commit or revert your own changes, or use --branch")
         return 1
     changed = [each.path for each in workspace.difference().changes]
     if not worktree.runs(where):

@@ -75,7 +75,7 @@ def wait_command(given: Arguments) -> int:
             places, states, deadline, anyway="--anyway" in given.flags, name_it="--any" in given.flags
         )
     except TimedOut:
-        terminal.warn(f"treadle: {', '.join(given.rest)} did not get there within {limit:g} s")
+        terminal.warn(f"treadle: {', '.join(given.rest)} did not reach that state within {limit:g} s")
         return terminal.TIMED_OUT
     except PeerStalled as error:
         return terminal.timed_out(error, deadline, limit)
@@ -181,11 +181,9 @@ def instead_of_idle(name: str, state: dict[str, Any]) -> int | None:
         sys.stdout.write(f"{state['name']}: {state.get('message') or ''}\n")
         return terminal.TURN_FAILED if state["name"] == "error" else terminal.NEEDS_A_PERSON
     if state["name"] == "unknown" and state.get("hint") == "idle":
+        terminal.warn(f"treadle: unknown whether {name} is idle: it is silent, and no known program")
         terminal.warn(
-            f"treadle: it cannot be told whether {name} is idle: it is silent, and not a program that is known"
-        )
-        terminal.warn(
-            f"  look with `treadle peek {name}`; --anyway takes silence for idle; `treadle explain {name}` says why"
+            f"  look with `treadle peek {name}`; --anyway treats silence as idle; `treadle explain {name}` shows why"
         )
         return terminal.NEEDS_A_PERSON
     return None
@@ -263,7 +261,7 @@ def send_command(given: Arguments) -> int:
     if "--answer" in given.values:
         return _answer(where, given, words)
     if "--to" in given.values:
-        raise UsageError("--to names the dialog of an --answer")
+        raise UsageError("--to needs --answer")
     data = _text(" ".join(words), "--escapes" in given.flags)
     if path := given.get("--file"):
         data += _read(path)
@@ -273,7 +271,7 @@ def send_command(given: Arguments) -> int:
         raise UsageError("there is nothing to send")
     anyway = bool(given.flags & {"--anyway", "--force"})
     if anyway and queues:
-        raise UsageError("--when-idle waits until it is safe; --anyway does not care")
+        raise UsageError("--when-idle and --anyway exclude each other")
     how = (wire.REPLACE if "--replace" in given.flags else 0) | (wire.WHEN_IDLE if queues else 0)
     limit = given.number("--timeout", 0.0)
     deadline = time.monotonic() + limit if "--timeout" in given.values else None
@@ -325,7 +323,7 @@ def _send_plainly(client: Client, where: Place, data: bytes, enter: bool, anyway
 def _answer(where: Place, given: Arguments, words: list[str]) -> int:
     key = unescape(given.get("--answer") or "")
     if words or given.flags or not key:
-        raise UsageError("--answer types one key, and nothing else")
+        raise UsageError("--answer takes one key and no other text")
     with terminal.connect(where) as client:
         if refused := keyboard.answer(client, key, given.get("--to") or ""):
             return refuse(where, refused)
@@ -408,19 +406,19 @@ REASONS = {
     "which": "others may answer {id} too, so say which dialog is meant; it asks now ({dialog}): {message}",
     "read only": "this connection to {id} may only watch",
 }
-ANSWER_IT = "answer with a key, as in `treadle send {id} --answer 1 --to {dialog}`; --anyway types a text all the same"
+ANSWER_IT = "answer with a key, as in `treadle send {id} --answer 1 --to {dialog}`; --anyway types a text anyway"
 HINTS = {
     "permission": ANSWER_IT,
     "question": ANSWER_IT,
     "changed": ANSWER_IT,
     "which": ANSWER_IT,
-    "answered": "`treadle attach {id}` answers with your own hands; --anyway types a text all the same",
+    "answered": "`treadle attach {id}` answers with your own hands; --anyway types a text anyway",
     "no question": "`treadle wait {id} --state waiting` waits until it asks",
-    "no key": "1, y, \\e for Esc, \\r for Enter; --anyway types a text all the same",
+    "no key": "1, y, \\e for Esc, \\r for Enter; --anyway types a text anyway",
     "text": "--replace removes it; `treadle send {id} --enter` submits it",
-    "mode": "--replace leaves that mode; --anyway types all the same",
-    "shell": "put a space or a word before it; --anyway types it all the same",
-    "menu": "put a word before it; --anyway types it all the same",
+    "mode": "--replace leaves that mode; --anyway types anyway",
+    "shell": "put a space or a word before it; --anyway types it anyway",
+    "menu": "put a word before it; --anyway types it anyway",
     "work": "--when-idle types it when the turn is over; --anyway types it now",
     "queue": "--when-idle adds this one; `treadle status {id}` lists them, --cancel removes one",
     "full": "`treadle status {id}` lists them, --cancel removes one",
@@ -447,9 +445,7 @@ def refuse(where: Place, answer: dict[str, Any]) -> int:
     terminal.warn(
         f"treadle: {text}{'; the text was typed, but Enter was not pressed' if typed else ', so nothing was typed'}"
     )
-    hint = HINTS.get(kind, "`treadle explain {id}` says why; --anyway types all the same").format(
-        id=where.id, dialog=dialog
-    )
+    hint = HINTS.get(kind, "`treadle explain {id}` says why; --anyway types anyway").format(id=where.id, dialog=dialog)
     terminal.warn(f"  look with `treadle peek {where.id}`; {hint}")
     return terminal.NEEDS_A_PERSON
 
@@ -464,7 +460,7 @@ NOT_TAKEN = {
 
 def _not_submitted(where: Place, why: str) -> int:
     terminal.warn(f"treadle: {where.id}: {NOT_TAKEN[why]}")
-    again = f"`treadle send {where.id} --enter` presses Enter; `treadle send {where.id} --replace TEXT` types anew"
+    again = f"`treadle send {where.id} --enter` presses Enter; `treadle send {where.id} --replace TEXT` types again"
     then = again if why in ("unseen", "in the box") else "--anyway types and presses Enter whatever it shows"
     terminal.warn(f"  look with `treadle peek {where.id}`; {then}")
     return terminal.NOT_SUBMITTED

@@ -175,7 +175,7 @@ def restore_command(given: Arguments) -> int:
     if bool(given.rest) == ("--all" in given.flags):
         raise UsageError("expected ids, or --all")
     if "--fresh" in given.flags and given.flags & {"--all", "--choose"}:
-        raise UsageError("--fresh is for ids, and without --choose")
+        raise UsageError("--fresh needs ids, and excludes --choose")
     from treadle.terminal import restore
     from treadle.terminal.detectors import by_command
 
@@ -428,7 +428,7 @@ def _make(name: str, seconds: float, as_json: bool) -> int:
 
     server = background.find()
     if server is None:
-        raise NotFound("no server is running", hint="`treadle serve` serves it")
+        raise NotFound("no server is running", hint="`treadle serve` starts one")
     place = find(server.terminals or default_directory(), name)
     with Client(place.sock) as client:
         started = str(client.detail()["started"])

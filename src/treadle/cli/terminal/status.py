@@ -310,7 +310,7 @@ def _warn_of_lost_end(where: Place) -> None:
     except TreadleError:
         return
     if lost:
-        warn(f"treadle: {lost} bytes could not be written, the disk was full: its last words may be missing here")
+        warn(f"treadle: {lost} bytes could not be written, the disk was full: the end may be missing here")
 
 
 def _follow(where: Place, count: int, write: Callable[[bytes], None]) -> int:

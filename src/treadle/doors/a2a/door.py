@@ -610,7 +610,7 @@ class A2aDoor:
         if conversation.session_id:
             if not can(self.info.capabilities, "resume"):
                 raise LocalError(
-                    f"this conversation was closed for others, and {self.info.name} cannot resume an earlier one",
+                    f"this conversation was closed to make room, and {self.info.name} cannot resume an earlier one",
                     hint="begin a new context",
                 )
             spec = msgspec.structs.replace(spec, start=Start(resume=conversation.session_id))

@@ -119,7 +119,7 @@ TOOLS: dict[str, dict[str, Any]] = {
                 },
             ),
         ),
-        _tool("cancel", "Stop what a run is doing. It can go on with a new prompt.", record({"run": _RUN})),
+        _tool("cancel", "Stop what a run is doing. It can continue with a new prompt.", record({"run": _RUN})),
     )
 }
 

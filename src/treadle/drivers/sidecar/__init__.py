@@ -19,6 +19,6 @@ CARDS = (
             "ToolOutput": dropped("the sidecar wire gives a tool's output when it has ended"),
             "ToolStarted.kind": emulated("guessed from the tool's name and arguments"),
         },
-        notes=("A sidecar has no memory of earlier orders: every turn starts afresh.",),
+        notes=("A sidecar has no memory of earlier orders: every turn starts from scratch.",),
     ),
 )
