@@ -134,7 +134,7 @@ ACTS = {
     # Ctrl-C would break into a step of the loop: io.process.loop runs it.
     *("asyncio.run", "asyncio.Runner"),
 }
-ACTING_METHODS = {"read_text", "write_text", "read_bytes", "write_bytes"}
+ACTING_METHODS = {"read_text", "write_text", "read_bytes", "write_bytes", "add_signal_handler"}
 ACT_THEMSELVES = {
     # The lock is the pid file: opened, locked and looked at again in one place, so that no two take it over at once.
     "terminal/lock.py": 2,

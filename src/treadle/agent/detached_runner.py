@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import signal
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -15,7 +14,7 @@ from treadle.agent.tasks import Groups, Tasks
 from treadle.errors import StorageError, TreadleError
 from treadle.events import FINISHED, Event, Usage, encode
 from treadle.io import files, paths
-from treadle.io.process.loop import hold_secrets, run_async
+from treadle.io.process.loop import hold_secrets, on_signals, run_async
 from treadle.io.process.tree import say_ready
 from treadle.io.tasks import end_tasks
 
@@ -90,11 +89,7 @@ async def _obey(request: dict[str, str], tasks: Tasks, groups: Groups) -> bool:
 def _on_signals(stop: Callable[[], Any]) -> None:
     stopping: set[asyncio.Task[Any]] = set()
 
-    def heard() -> None:
-        stopping.add(asyncio.ensure_future(stop()))
-
-    for signum in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        asyncio.get_running_loop().add_signal_handler(signum, heard)
+    on_signals(lambda _: stopping.add(asyncio.ensure_future(stop())))
 
 
 def main(directory: str) -> int:

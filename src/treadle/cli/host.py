@@ -27,7 +27,7 @@ from treadle.host.run import HostRun
 from treadle.host.signing import load_signer
 from treadle.host.store import ReceiptStore
 from treadle.io.files import opened, write_atomic
-from treadle.io.process.loop import hold_secrets, run_async
+from treadle.io.process.loop import hold_secrets, on_signals, run_async
 from treadle.receipts.trace import ours
 from treadle.redact import Redactor
 from treadle.session import Agent
@@ -511,7 +511,6 @@ def _check_place(option: str, path: str | None) -> None:
 
 async def _interruptible(work: Attempts) -> Receipt:
     """The first signal cancels the run, which still ends with a receipt; the second does not wait for the sidecar."""
-    loop = asyncio.get_running_loop()
     stopping: set[asyncio.Task[None]] = set()
 
     def stop(signum: int) -> None:
@@ -520,8 +519,7 @@ async def _interruptible(work: Attempts) -> Receipt:
         why = Cancelled(f"the control plane got {signal.Signals(signum).name}")
         stopping.add(asyncio.create_task(work.stop(why)))
 
-    for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        loop.add_signal_handler(signum, stop, signum)
+    on_signals(stop)
     return await work.carry_out()
 
 

@@ -21,7 +21,7 @@ from treadle.errors import ConfigError, PeerClosed, TreadleError
 from treadle.events import Retrying, Warned
 from treadle.io import streams
 from treadle.io.process import lifetime
-from treadle.io.process.loop import hold_secrets, run_async
+from treadle.io.process.loop import hold_secrets, on_signals, run_async
 from treadle.io.streams import FdStream, take_stdio
 from treadle.io.tasks import start_held, unless
 from treadle.session import EventReader, Session, SessionSpec
@@ -413,7 +413,7 @@ async def _opened(opening: Coroutine[Any, Any, Session]) -> Session:
         signals.append(signum)
         task.cancel()
 
-    _on_signals(leave)
+    on_signals(leave)
     await asyncio.wait([task])
     if signals:
         if not task.cancelled() and task.exception() is None:
@@ -422,16 +422,9 @@ async def _opened(opening: Coroutine[Any, Any, Session]) -> Session:
     return task.result()
 
 
-def _on_signals(do: Callable[[int], object]) -> None:
-    loop = asyncio.get_running_loop()
-    for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(signum) is not signal.SIG_IGN:  # nohup and shells (for background jobs) do this on purpose
-            loop.add_signal_handler(signum, do, signum)
-
-
 async def _until_done(work: Coroutine[Any, Any, int], interrupt: Interrupt, stream: FdStream, broken: int) -> int:
     """Return the exit code of the work. A signal interrupts the turn; a reader that is gone ends everything quietly."""
-    _on_signals(lambda signum: _interrupt(interrupt, signum))
+    on_signals(lambda signum: _interrupt(interrupt, signum))
     try:
         code = await unless(stream.abandoned(), work)
     except PeerClosed:

@@ -210,9 +210,9 @@ def load(place: str) -> click.Command:
 
 def _show_skill(ctx: click.Context, parameter: click.Parameter, wanted: bool) -> None:
     if wanted:
-        from importlib.resources import files
+        from treadle.io.files import read
 
-        click.echo((files("treadle.cli") / "skill.md").read_text(encoding="utf-8"), nl=False)
+        click.echo(read(os.path.join(os.path.dirname(__file__), "skill.md")).decode(), nl=False)
         ctx.exit()
 
 

@@ -1,13 +1,12 @@
 """Speaks a protocol on stdin and stdout, or over HTTP, until it is done or a signal comes."""
 
 import asyncio
-import signal
 import sys
 from collections.abc import Awaitable, Callable
 from typing import Any, NoReturn
 
 from treadle.cli import logs
-from treadle.io.process.loop import hold_secrets, run_async
+from treadle.io.process.loop import hold_secrets, on_signals, run_async
 from treadle.io.streams import FdStream, take_stdio
 
 
@@ -28,15 +27,14 @@ def serve(work: Callable[[FdStream], Awaitable[int]]) -> int:
 
     async def run() -> int:
         stopped: list[int] = []
-        loop, task = asyncio.get_running_loop(), asyncio.current_task()
+        task = asyncio.current_task()
         assert task is not None
 
         def stop(signum: int) -> None:
             stopped.append(signum)
             task.cancel()
 
-        for signum in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-            loop.add_signal_handler(signum, stop, signum)
+        on_signals(stop)
         try:
             return await work(take_stdio())
         except asyncio.CancelledError:

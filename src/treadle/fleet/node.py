@@ -37,7 +37,7 @@ from treadle.fleet.schedule.scheduler import RidesAlong, Scheduler
 from treadle.io import files, machine
 from treadle.io.files import locked, read, write_atomic
 from treadle.io.process import child, table, warm
-from treadle.io.process.loop import hold_secrets, run_async
+from treadle.io.process.loop import hold_secrets, on_signals, run_async
 from treadle.io.process.tree import detach
 from treadle.io.records import FileRecord
 from treadle.io.tasks import start_held
@@ -504,9 +504,7 @@ async def serve(settings: NodeSettings, passengers: Sequence[RidesAlong] = ()) -
     with locked(os.path.join(here, "lock"), 0):
         write_atomic(os.path.join(here, "pid"), str(os.getpid()).encode(), sync=False)
         node = Node(places.load(), settings, passengers)
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, node.stop)
+        on_signals(lambda _: node.stop(), (signal.SIGTERM, signal.SIGINT))
         await node.run()
 
 

@@ -16,7 +16,7 @@ import pytest
 
 from tests.io.process.trees import SOURCES, in_copy
 from treadle.io.process import lifetime
-from treadle.io.process.loop import hold_secrets, run_async
+from treadle.io.process.loop import hold_secrets, on_signals, run_async
 from treadle.io.process.table import HAS_PROC
 
 LEAVE = "from treadle.io.process import lifetime; import sys\n"
@@ -128,6 +128,20 @@ def test_work_that_cancels_itself_is_not_taken_for_an_interrupt() -> None:
 
     with pytest.raises(asyncio.CancelledError):
         run_async(work())
+
+
+async def test_a_signal_is_heard_until_it_is_no_longer_listened_for_unless_it_was_ignored_before() -> None:
+    received: asyncio.Queue[signal.Signals] = asyncio.Queue()
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        unheard = on_signals(received.put_nowait)
+        for number in (signal.SIGHUP, signal.SIGTERM, signal.SIGINT):
+            os.kill(os.getpid(), number)
+        assert [await received.get(), await received.get()] == [signal.SIGTERM, signal.SIGINT] and received.empty()
+        unheard()
+        assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL and signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)
 
 
 @pytest.mark.parametrize("handler", [signal.SIG_IGN, lambda signum, frame: None])

@@ -32,7 +32,7 @@ from treadle.cli.render import colourful, printable
 from treadle.errors import StorageError, TreadleError
 from treadle.io.files import append_lines, read_lines
 from treadle.io.paths import at_home, here, private_dir, state_dir
-from treadle.io.process.loop import hold_secrets, run_async
+from treadle.io.process.loop import hold_secrets, on_signals, run_async
 from treadle.redact import Redactor
 from treadle.session import Answer, Remembering, Session
 
@@ -380,16 +380,14 @@ def _view(progress: Progress, options: RunOptions, plain: bool) -> ChatScreen | 
 def _signals(talking: asyncio.Task[None], interrupt: Callable[[], bool] | None) -> list[int]:
     """Close the session and restore the terminal on a signal. The yielded list holds that signal, if one came."""
     came: list[int] = []
-    loop = asyncio.get_running_loop()
 
     def leave(signum: int) -> None:
         came.append(signum)
         talking.cancel()
 
-    for signum in (signal.SIGTERM, signal.SIGHUP):
-        loop.add_signal_handler(signum, leave, signum)
+    on_signals(leave, (signal.SIGTERM, signal.SIGHUP))
     if interrupt is not None:
-        loop.add_signal_handler(signal.SIGINT, lambda: interrupt() or print("\n(Ctrl-D or /exit leaves)\n> ", end=""))
+        on_signals(lambda _: interrupt() or print("\n(Ctrl-D or /exit leaves)\n> ", end=""), (signal.SIGINT,))
     return came
 
 

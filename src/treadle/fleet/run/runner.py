@@ -23,7 +23,7 @@ from treadle.fleet.run.attempt import OUTAGE_SECONDS, Ended, RunningAttempt
 from treadle.fleet.run.execute import Execution
 from treadle.io.files import locked
 from treadle.io.process import warm_parent
-from treadle.io.process.loop import hold_secrets, run_async
+from treadle.io.process.loop import hold_secrets, on_signals, run_async
 from treadle.redact import Redactor
 from treadle.wire.fleet import keys, messages
 from treadle.wire.fleet.connection import read as read_message
@@ -195,7 +195,7 @@ async def main(directory: str) -> int:
         bus = await _connect(job)
         try:
             runner = Runner(RunningAttempt(directory, job.spec, job.order, job.lease, bus))
-            asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, runner.leave)
+            on_signals(lambda _: runner.leave(), (signal.SIGTERM,))
             await runner.run()
             return 0
         finally:

@@ -18,6 +18,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
+is_command = False
+"""Whether this process is a command of ours: then SIGTERM, SIGHUP and SIGQUIT end what `loop` runs as Ctrl-C does. A
+program that uses the library keeps its own handlers."""
+
+
 def fill_gaps() -> None:
     """Replace missing streams: stdin is at its end, stdout cannot be written to, stderr discards."""
     for fd, way in ((0, os.O_RDONLY), (1, os.O_RDONLY), (2, os.O_WRONLY)):
@@ -81,6 +86,8 @@ def begin() -> None:
 
 def run(main: Callable[[], int | None]) -> NoReturn:
     """Run this and end the process. Ctrl-C before there is anything to interrupt, as in an import, prints nothing."""
+    global is_command
+    is_command = True
     begin()
     try:
         leave(main() or 0)

@@ -11,9 +11,11 @@ import resource
 import signal
 import sys
 import threading
-from collections.abc import Awaitable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import suppress
 from typing import Any, Self, TypeVar
+
+from treadle.io.process import lifetime
 
 # Protects what this process holds in memory, above all keys, from other programs of the same user.
 
@@ -37,6 +39,9 @@ def hold_secrets() -> None:
 T = TypeVar("T")
 
 
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
 class Stepping:
     """An event loop for several pieces of work, one after the other."""
 
@@ -52,7 +57,7 @@ class Stepping:
     def run(self, work: Awaitable[T]) -> T:
         """The first Ctrl-C cancels `work`, the second one ends what does not heed the first."""
         task: asyncio.Task[T] | None = None
-        interrupted = False
+        received = 0
 
         async def main() -> T:
             nonlocal task
@@ -60,27 +65,33 @@ class Stepping:
             return await work
 
         def interrupt(signum: int, frame: object) -> None:
-            nonlocal interrupted
-            if interrupted or task is None or task.done():
-                raise KeyboardInterrupt
-            interrupted = True
+            nonlocal received
+            if received or task is None or task.done():
+                raise _end(signum)
+            received = signum
             self._runner.get_loop().call_soon_threadsafe(task.cancel)
 
         in_main = threading.current_thread() is threading.main_thread()
-        ours = in_main and signal.getsignal(signal.SIGINT) is signal.default_int_handler
-        if ours:
-            signal.signal(signal.SIGINT, interrupt)
+        heeded = (*ENDING, signal.SIGQUIT) if lifetime.is_command else (signal.SIGINT,)
+        before = {each: signal.getsignal(each) for each in heeded if in_main}
+        ours = [each for each, how in before.items() if how in (signal.default_int_handler, signal.SIG_DFL)]
+        for each in ours:
+            signal.signal(each, interrupt)
         try:
             return self._runner.run(main())
         except asyncio.CancelledError:
-            if interrupted:
-                raise KeyboardInterrupt from None
+            if received:
+                raise _end(received) from None
             raise
         finally:
-            if ours:
-                signal.signal(signal.SIGINT, signal.default_int_handler)
+            for each in ours:
+                signal.signal(each, before[each])
             if task is None and isinstance(work, Coroutine):  # Ctrl-C came before its first step
                 work.close()
+
+
+def _end(signum: int) -> BaseException:
+    return KeyboardInterrupt() if signum == signal.SIGINT else SystemExit(128 + signum)
 
 
 def run_async(work: Coroutine[Any, Any, T]) -> T:
@@ -89,10 +100,27 @@ def run_async(work: Coroutine[Any, Any, T]) -> T:
         return loop.run(work)
 
 
+def on_signals(
+    do: Callable[[signal.Signals], object], numbers: Sequence[signal.Signals] = ENDING
+) -> Callable[[], None]:
+    """Call `do` with each of these signals, but not with those that the process was started to ignore (by nohup, or by
+    a shell in the background). Returns what ends this."""
+    loop = asyncio.get_running_loop()
+    heeded = [number for number in numbers if signal.getsignal(number) is not signal.SIG_IGN]
+    for number in heeded:
+        loop.add_signal_handler(number, do, number)
+
+    def end() -> None:
+        for number in heeded:
+            loop.remove_signal_handler(number)
+
+    return end
+
+
 async def ended_by_signals(work: Coroutine[Any, Any, int], name: str) -> int:
     """The exit code that the work has. SIGINT, SIGTERM and SIGHUP cancel it, once: it then cleans up undisturbed, and
     the code is that of a program which the signal has ended."""
-    loop, task = asyncio.get_running_loop(), asyncio.create_task(work)
+    task = asyncio.create_task(work)
     received: list[signal.Signals] = []
 
     def end(number: signal.Signals) -> None:
@@ -100,10 +128,7 @@ async def ended_by_signals(work: Coroutine[Any, Any, int], name: str) -> int:
             task.cancel()
         received.append(number)
 
-    ending = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    heeded = [each for each in ending if signal.getsignal(each) != signal.SIG_IGN]  # nohup has one ignored
-    for number in heeded:
-        loop.add_signal_handler(number, end, number)
+    unheard = on_signals(end)
     try:
         return await task
     except asyncio.CancelledError:
@@ -113,5 +138,4 @@ async def ended_by_signals(work: Coroutine[Any, Any, int], name: str) -> int:
             print(f"treadle: {name} was ended by {received[0].name}", file=sys.stderr)
         return 128 + received[0]
     finally:
-        for number in heeded:
-            loop.remove_signal_handler(number)
+        unheard()
