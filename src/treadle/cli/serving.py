@@ -1,6 +1,7 @@
 """Speaks a protocol on stdin and stdout, or over HTTP, until it is done or a signal comes."""
 
 import asyncio
+import signal
 import sys
 from collections.abc import Awaitable, Callable
 from typing import Any, NoReturn
