@@ -3,7 +3,7 @@
 TreadleError                    error             the root of them all
 ├── LocalError                  us, our user, this machine
 │   ├── ConfigError             config_error      a setting, flag, key or file is wrong or missing
-│   │   ├── NoModel             no_model          no model and no agent is chosen; the command exits with 2
+│   │   ├── NoModel             no_model          no model or agent is configured; exit code 2
 │   │   └── MissingExtra        missing_extra     an optional dependency is not installed
 │   ├── LocalProtocolError      protocol_error    we tried to send what the protocol does not allow now
 │   ├── Busy                    busy              a bounded queue is full

@@ -426,7 +426,7 @@ def order(file: str, store: str | None) -> None:
     path = stored.order_path(_read(file, stored).meta.work_order_id)
     text = read_if_there(path)
     if text is None:
-        raise NotFound("the order of this run is not stored", hint=f"it would be {path}")
+        raise NotFound("the order of this run is not stored", hint=f"expected at {path}")
     click.echo(text.decode(), nl=False)
 
 

@@ -83,7 +83,7 @@ function touches(ask) {
 
 /** @param {any} ask */
 function answers(ask) {
-  if (link.right === "watch") return el("p", { class: "watching" }, "watching: this device may not answer");
+  if (link.right === "watch") return el("p", { class: "watching" }, "Read-only: this device may not answer");
   const off = !link.live;
   const reason = el("input", { class: "reason", type: "text", placeholder: "reason (optional)", "aria-label": "Reason for denying" });
   const allow = el("button", { class: "allow", type: "button", disabled: off, onclick: () => tapAllow(ask, allow) }, "Allow once ", el("kbd", null, "y"));

@@ -93,7 +93,7 @@ export function show(where) {
     fields.mode.offer(MODES, told("mode", "auto-edit"));
     fields.verify.offer([], told("verify", "make test"));
     fields.land.offer(repository.branches, told("land", "nothing: a person reviews it"));
-    fields.base.offer(repository.branches, repository.head ? `checked-out branch: ${repository.head}` : "what is checked out");
+    fields.base.offer(repository.branches, repository.head ? `checked-out branch: ${repository.head}` : "current branch");
     fields.project.offer(choices.projects, told("project", "none"));
     fields.label.offer(choices.labels, "any");
     fields.if_failed.offer(IF_FAILED, "this order waits for a person");
