@@ -57,6 +57,16 @@ def shown(*events: AnyEvent, colour: bool = False, flowing: bool = False) -> str
     return "".join(made.feed(event) for event in events)
 
 
+def test_lines_of_a_diff_have_their_numbers_and_changed_characters_are_marked() -> None:
+    hunks = ["--- a", "+++ b", "@@ -10,3 +10,4 @@", " keep", "-gone = 1", "+came = 1", "+more", " end"]
+    text = "\n".join([*hunks, "@@ -30 +31 @@", "-return a + b", "+return a - b", "-x", "+quite another line"])
+    lines = [line.strip() for line in page().diff(text).splitlines()]
+    assert lines[:6] == ["@@ -10,3 +10,4 @@", "10  keep", "11 -gone = 1", "11 +came = 1", "12 +more", "13  end"]
+    assert lines[6:9] == ["@@ -30 +31 @@", "30 -return a + b", "31 +return a - b"]
+    marked = [line for line in page(colour=True).diff(text).splitlines() if "\x1b[7" in line]
+    assert len(marked) == 2 and all("return a" in line for line in marked), "only of lines that are alike"
+
+
 def test_a_paragraph_is_finished_when_the_next_one_begins() -> None:
     made = page()
     assert made.feed(TextDelta(text="One **bold** word.\n\nTw")) == "One bold word.\n\n"

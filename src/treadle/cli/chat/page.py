@@ -3,7 +3,8 @@
 import io
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from difflib import SequenceMatcher
 from typing import Any, ClassVar
 
 from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
@@ -423,11 +424,10 @@ class Page:
         return self.draw(text) if rows else ""
 
     def diff(self, text: str, most: int | None = None) -> str:
-        """A unified diff in colours, without its file headers."""
+        """A unified diff in colours, with line numbers and marked changes, without its file headers."""
         lines = [line for line in printable(text).split("\n") if line and not line.startswith(("---", "+++"))]
         shown = lines if most is None else lines[:most]
-        styles = {"+": "green", "-": "red", "@": "cyan"}
-        drawn = [Padding(Text(line, style=styles.get(line[:1], "dim")), (0, 0, 0, 4)) for line in shown]
+        drawn = [Padding(line, (0, 0, 0, 4)) for line in _numbered(shown)]
         if len(shown) < len(lines):
             drawn.append(Padding(Text(f"… {len(lines) - len(shown)} more lines", style="dim"), (0, 0, 0, 4)))
         return self.draw(*drawn) if drawn else ""
@@ -471,6 +471,46 @@ class Page:
 
 def _many(number: int, what: str) -> str:
     return f"{number} {what}{'' if number == 1 else 's'}"
+
+
+HUNK = re.compile(r"@@ -(\d+)(?:,\d+)? \+(\d+)")
+DIFF_STYLES = {"+": "green", "-": "red", "@": "cyan"}
+
+
+def _numbered(lines: Sequence[str]) -> list[Text]:
+    """The lines of a diff, each with its number: a removed one with that in the old file, others with that in the new
+    one. Of lines that replace as many others, the changed characters are marked."""
+    drawn: list[Text] = []
+    old = new = 0
+    removed: list[Text] = []
+    added: list[Text] = []
+    for line in [*lines, ""]:
+        sign = line[:1]
+        if sign != "+" and (added or sign != "-"):
+            if len(removed) == len(added):
+                for pair in zip(removed, added, strict=True):
+                    _mark_changes(*pair)
+            removed, added = [], []
+        if found := HUNK.match(line):
+            old, new = int(found[1]), int(found[2])
+        number = "" if found else str(old if sign == "-" else new)
+        text = Text().append(f"{number:>4} ", style="dim").append(line, style=DIFF_STYLES.get(sign, "dim"))
+        drawn.append(text)
+        if sign in "+-" and sign:
+            (added if sign == "+" else removed).append(text)
+        old, new = old + (sign in ("-", " ")), new + (sign in ("+", " "))
+    return drawn[:-1]
+
+
+def _mark_changes(removed: Text, added: Text) -> None:
+    begin = 6  # after the number and the sign
+    matcher = SequenceMatcher(None, removed.plain[begin:], added.plain[begin:], autojunk=False)
+    if len(removed) + len(added) > 600 or matcher.ratio() < 0.5:
+        return
+    for kind, left, left_end, right, right_end in matcher.get_opcodes():
+        if kind != "equal":
+            removed.stylize("reverse", begin + left, begin + left_end)
+            added.stylize("reverse", begin + right, begin + right_end)
 
 
 def _counted(diff: str) -> str:
