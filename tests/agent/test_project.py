@@ -188,6 +188,15 @@ def test_the_tools_of_a_subagent_are_those_of_its_list_in_every_form_of_a_list(w
     )
 
 
+@pytest.mark.parametrize(
+    ("written", "tools"), [("null", ("null",)), ("~", ("~",)), ("", None), ("'*'", None), ("[]", ())]
+)
+def test_a_subagent_whose_tools_are_null_has_none(written: str, tools: object, repo: Path) -> None:
+    write(repo / ".claude" / "agents" / "a.md", f"---\nname: a\nmodel: null\ntools: {written}\n---\nLook.\n")
+    [found] = project.agents(str(repo))
+    assert (found.tools, found.model) == (tools, None)
+
+
 @pytest.mark.parametrize("written", ["true", "True", '"true"', "true # people decide", "'true'\t# people"])
 def test_a_skill_is_reserved_for_people_also_with_a_comment(written: str, repo: Path) -> None:
     header = f'description: of "#1" # note\ndisable-model-invocation: {written}\ndisallowed-tools: Bash'

@@ -257,7 +257,9 @@ def front_matter(text: str) -> tuple[dict[str, Any], str]:
         except (yaml.YAMLError, ValueError, RecursionError):
             continue
         values = table if isinstance(table, dict) else {}
-        return {str(key): value for key, value in values.items() if value not in _NOTHING}, text[found.end() :]
+        # `tools: null` leaves a subagent without tools, as in Claude Code; `tools:` alone says nothing.
+        given = {str(key): value for key, value in values.items() if value not in _NOTHING or key == "tools" and value}
+        return given, text[found.end() :]
     return {"front matter that is no YAML": True}, text[found.end() :]
 
 
