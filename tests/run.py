@@ -10,6 +10,7 @@ pytest take assertions apart; before, it shows the values of the names: to rewri
 """
 
 import argparse
+import contextlib
 import json
 import math
 import os
@@ -282,6 +283,14 @@ def stop(running: list[Running]) -> None:
             one.process.wait()
 
 
+def sweep(top: Path) -> None:
+    """Kill what tests that were ended in the middle have left: what has a directory of theirs in its environment."""
+    for place in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if int(place.name) != os.getpid() and os.fsencode(top) in (place / "environ").read_bytes():
+                os.kill(int(place.name), signal.SIGKILL)
+
+
 def run_all(parts: list[Part], jobs: int, top: Path) -> list[Running]:
     top.mkdir()
     ended: list[Running] = []
@@ -348,6 +357,7 @@ def main() -> int:
         tests = {name: test for one in ended for name, test in one.tests.items()}
         flaky = try_again(tests, top / "2")
     except KeyboardInterrupt:
+        sweep(top)
         shutil.rmtree(top, ignore_errors=True)
         say("stopped")
         return 130

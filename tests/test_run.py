@@ -11,6 +11,7 @@ import pytest
 
 from tests import run
 from tests.waiting import until
+from treadle.io.process import table
 
 SETTINGS = '[tool.pytest.ini_options]\nmarkers = ["slow: slow"]\n'
 FLAKY = """
@@ -25,10 +26,11 @@ SLOW = "import pytest\n@pytest.mark.slow\ndef test_s(): assert 'slow'\ndef test_
 SKIPS = "import pytest\npytest.skip('all of it', allow_module_level=True)\n"
 DIES = "import os\ndef test_a(): pass\ndef test_dies(): os.kill(os.getpid(), 9)\n"
 WAITS = """
-import os, signal
+import os, signal, subprocess
 from pathlib import Path
-def test_w():
-    Path({place!r}).write_text(str(os.getpid()))
+def test_w(tmp_path):
+    left = subprocess.Popen(["sleep", "600"], env={{"HOME": str(tmp_path)}}, start_new_session=True)
+    Path({place!r}).write_text(f"{{os.getpid()}} {{left.pid}}")
     signal.pause()
 """
 FAILS = "def test_f(): assert 0\n"
@@ -86,7 +88,8 @@ async def test_when_it_is_told_to_end_no_test_goes_on(tmp_path: Path) -> None:
         running.send_signal(signal.SIGTERM)
         said, _ = running.communicate(timeout=60)
     assert running.returncode == 130 and said.splitlines()[-1] == "stopped"
-    assert not Path("/proc", told.read_text()).exists()
+    found = [table.look(int(pid)) for pid in told.read_text().split()]
+    assert all(each is None or each.state in "ZX" for each in found), "and nothing that it has left"
 
 
 def test_every_test_file_is_in_one_part() -> None:

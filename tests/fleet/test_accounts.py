@@ -15,7 +15,7 @@ from treadle.fleet.schedule.book import Book
 from treadle.fleet.schedule.placing import over_budget, place_all, reserved
 from treadle.wire.fleet.messages import RunEnded
 from treadle.wire.fleet.orders import OrderLimits
-from treadle.wire.fleet.records import Budget, Used
+from treadle.wire.fleet.records import Budget, Order, Used
 
 
 @given(
@@ -149,6 +149,9 @@ def test_an_order_goes_on_until_it_reaches_its_limit_or_its_next_call_would_pass
     assert control.beyond(limits, used, call) == why
 
 
+SHARE = OrderLimits(usd=9.0, tokens=90)
+
+
 @pytest.mark.parametrize(
     ("budget", "limits", "reserved_usd", "reserved_tokens", "why"),
     [
@@ -167,20 +170,26 @@ def test_an_order_goes_on_until_it_reaches_its_limit_or_its_next_call_would_pass
         ),
         (Budget(tokens=100, spent_tokens=40), OrderLimits(), 0.0, 59, ""),
         (Budget(tokens=100, spent_tokens=40), OrderLimits(), 0.0, 60, "40 tokens spent and 60 reserved of 100"),
+        (Budget(usd=10.0, spent_usd=4.0), SHARE, 5.5, 0, ""),
+        (Budget(usd=10.0, spent_usd=4.0), SHARE, 6.0, 0, "4.00 USD spent and 6.00 reserved of 10.00"),
+        (Budget(tokens=100, spent_tokens=40), SHARE, 0.0, 59, ""),
+        (Budget(tokens=100, spent_tokens=40), SHARE, 0.0, 60, "40 tokens spent and 60 reserved of 100"),
     ],
 )
 def test_an_order_fits_into_a_budget_beside_what_is_reserved(
     budget: Budget, limits: OrderLimits, reserved_usd: float, reserved_tokens: int, why: str
 ) -> None:
-    assert control.unfit(budget, limits, Used(), reserved_usd, reserved_tokens) == why
+    order = Order(id="a", state="queued", changed=0.0, limits=limits)
+    spec = plain_spec("a", shares=limits is SHARE)
+    assert control.unfit(budget, spec, order, reserved_usd, reserved_tokens) == why
 
 
 def test_what_an_order_needs_is_what_is_left_of_its_limit_or_a_share_of_the_budget() -> None:
     budget, used = Budget(usd=5.0, tokens=95), Used(input_tokens=4, usd=0.25)
-    assert control.needs(budget, OrderLimits(), used) == (0.25, 6, False, False)
-    assert control.needs(budget, OrderLimits(usd=2.0, tokens=50), used) == (1.75, 46, True, True)
-    assert control.needs(budget, OrderLimits(usd=0.1, tokens=1), used) == (0.0, 0, True, True)
-    assert control.needs(Budget(), OrderLimits(), Used(input_tokens=4)) == (0.0, 0, False, False)
+    assert control.needs(budget, OrderLimits(), used) == (0.25, 6)
+    assert control.needs(budget, OrderLimits(usd=2.0, tokens=50), used) == (1.75, 46)
+    assert control.needs(budget, OrderLimits(usd=0.1, tokens=1), used) == (0.0, 0)
+    assert control.needs(Budget(), OrderLimits(), Used(input_tokens=4)) == (0.0, 0)
 
 
 def test_what_is_new_is_charged_to_the_fleet_and_the_project_and_what_has_no_price_apart() -> None:

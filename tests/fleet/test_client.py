@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from tests.fleet.conftest import Start, give, runner_pid, spec, until_state
 from tests.fleet.engine.buses import StoringClient
@@ -19,7 +20,16 @@ from treadle.fleet.engine.bus import Bus
 from treadle.fleet.orders import encode
 from treadle.wire.fleet.messages import NodeAnswer, Wait, Why
 from treadle.wire.fleet.orders import OrderLimits, Spec
-from treadle.wire.fleet.records import AnswerRecord, AskRecord, NodeRecord, Order, OrderReceipt, SayRecord, TakenRecord
+from treadle.wire.fleet.records import (
+    AgentChange,
+    AnswerRecord,
+    AskRecord,
+    NodeRecord,
+    Order,
+    OrderReceipt,
+    SayRecord,
+    TakenRecord,
+)
 from treadle.wire.fleet.states import State
 
 
@@ -41,6 +51,23 @@ async def test_of_two_answers_at_once_one_counts_and_the_other_hears_whose(bus: 
     entry = await bus.get(f"answer.{name}.1")
     assert entry is not None and isinstance(refused, Denied)
     assert f"was answered by {msgspec.json.decode(entry.value)['by']} " in str(refused)
+
+
+async def test_of_two_who_hand_an_order_over_at_once_one_hears_of_the_other(
+    bus: Bus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await bus.put("spec.o1", encode(Spec(id="o1", task="t")))
+    change = AgentChange(at=1.0, to="claude", reason="person", why="", by="ana", before="native")
+    order = Order(id="o1", state="running", changed=1.0, agent="native")
+    await bus.put("order.o1", encode(replace(order, handing=change)))
+    await client.hand(bus, "o1", "claude")
+    with pytest.raises(LocalError, match="ana is handing the order o1 to claude already"):
+        await client.hand(bus, "o1", "codex")
+    await bus.put("order.o1", encode(replace(order, agent="codex")))
+    with pytest.raises(LocalError, match="codex has the order o1 already"):
+        await client.hand(bus, "o1", "codex")
+    monkeypatch.setattr(client, "HANDED_SECONDS", 0.1)
+    await client.hand(bus, "o1", "claude")  # no one schedules: what is wanted is stored
 
 
 async def test_the_events_of_a_run_are_numbered_and_replayable_from_any_place(bus: Bus, start_node: Start) -> None:

@@ -21,6 +21,7 @@ def test_an_order_is_in_every_scope_that_a_person_may_name() -> None:
 def test_it_is_paid_from_the_fleet_and_its_project() -> None:
     assert budget_scopes(SPEC) == ["fleet", "agent:claude", "project:shop"]
     assert budget_scopes(Spec(id="b", task="x")) == ["fleet", "agent:native"]
+    assert budget_scopes(Spec(id="b", task="x", agent="person", project="shop")) == [], "a question reserves nothing"
 
 
 def test_an_account_is_the_agent_s_unless_one_is_named() -> None:

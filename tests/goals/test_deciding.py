@@ -80,6 +80,29 @@ def test_what_its_budget_keeps_from_going_on_is_asked_about_while_it_waits() -> 
     assert world.record.state == "stopped" and "needs up to 400 tokens" in world.record.why
 
 
+def test_the_question_about_a_budget_says_where_it_went() -> None:
+    steps = {
+        "one": GoalStep(state="red", orders=("a", "b"), used=Used(input_tokens=300, usd=0.5)),
+        "two": GoalStep(state="working", orders=("c",), used=Used(output_tokens=1500)),
+        "three": GoalStep(),
+    }
+    used = {
+        "planner": Used(input_tokens=40),
+        "worker": Used(input_tokens=1800, usd=0.5),
+        "judge": Used(input_tokens=70),
+    }
+    record = GoalRecord(id="g", steps=steps, used=used)
+    rows = list(deciding.went(record, GoalSeen(now=1.0, spent_tokens=2000, spent_usd=0.75)))
+    assert rows == [
+        "two: 1,500 tokens in 1 try",
+        "one: 300 tokens, 0.50 USD in 2 tries",
+        "at work now: 130 tokens, 0.25 USD",
+        "judge: 70 tokens",
+        "planner: 40 tokens",
+    ]
+    assert deciding.at_work(record, 1, 0.0) == Used(), "what is counted later than it is known is not negative"
+
+
 def test_a_budget_that_the_fleet_was_not_told_of_is_told_before_anything_else() -> None:
     """As when the process that raised it was killed at once."""
     world = World(plan(budget=GoalBudget(tokens=1000)), 1)

@@ -185,7 +185,7 @@ async def test_the_budget_that_holds_keeps_what_does_not_fit(bus: Bus, repositor
         return found.orders["o1"].short, found.budget_known
 
     full = Budget(tokens=100, usd=2.0, spent_tokens=50, spent_usd=0.5)
-    why = "First needs up to 60 tokens, and 50 tokens spent and 0 reserved of 100"
+    why = "First waits: 50 tokens spent and 0 reserved of 100"
     assert await short(full) == (why, True) and await short(full, raised=1) == ("", False)
     assert await short(full, order=replace(queued, title="")) == (why.replace("First", "o1"), True)
     assert await short(replace(full, spent_tokens=37)) == ("", True) and await short(full, agent=PERSON) == ("", True)
@@ -194,6 +194,17 @@ async def test_the_budget_that_holds_keeps_what_does_not_fit(bus: Bus, repositor
     spent = replace(full, spent_tokens=101)
     assert await short(spent, order=running) == ("101 of 100 tokens are used", True)
     assert await short(full, order=running) == await short(spent, order=replace(queued, state="failed")) == ("", True)
+    done, entry = (
+        replace(queued, state="done"),
+        ReturnedChange(order="o1", first="o1", kind="red", commit="c", why="x", at=1.0),
+    )
+    line = train.name_of(str(repository / ".git"), "main")
+    await bus.put("spec.h1", encode(Spec(id="h1", task="t", by=TRAIN)))
+    await bus.put("order.h1", encode(Order(id="h1", state="running", changed=1.0)))
+    for to, held in (("author", "101 of 100 tokens are used"), ("person", "")):
+        back = (replace(entry, by="h1", to=to),)
+        await bus.put(f"train.{line}", encode(TrainRecord(repository=str(repository), branch="main", back=back)))
+        assert await short(spent, order=done) == (held, True), "who helps it stands still, so it is asked"
     plan = PLAN
     assert await short(spent) == ("", True), "a goal without a budget is short of nothing"
 

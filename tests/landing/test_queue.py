@@ -212,13 +212,16 @@ def test_a_bad_change_in_a_red_car_counts_as_one_red() -> None:
     assert world.out == {"o1": "red"} and world.train.red == 2.0
 
 
-@pytest.mark.parametrize(("red", "gain", "most"), [(0.1, 1.6, 1.5), (0.25, 1.4, 2.1)])
+@pytest.mark.parametrize(
+    ("red", "slots", "gain", "most"), [(0.1, 2, 1.6, 1.5), (0.25, 2, 1.4, 2.1), (0.1, 4, 2.5, 1.6)]
+)
 def test_several_cars_at_once_land_more_per_hour_than_one_change_after_the_other(
-    red: float, gain: float, most: float
+    red: float, slots: int, gain: float, most: float
 ) -> None:
-    """On a made clock, with two slots, and checks that take longer than agents."""
+    """On a made clock, with checks that take longer than agents."""
+    same = {"red": red, "slots": slots, "hot": 0.0, "check_seconds": 30.0}
     both = [
-        [Simulation(60, policy=policy, red=red, hot=0.0, check_seconds=30.0, seed=seed).run() for seed in range(3)]
+        [Simulation(60, policy=policy, seed=seed, **same).run() for seed in range(3)]  # type: ignore[arg-type]
         for policy in ("auto", "serial")
     ]
     auto, serial = [sum(each["landed per hour"] for each in runs) for runs in both]

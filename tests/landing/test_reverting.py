@@ -16,8 +16,7 @@ from treadle.cli.root import treadle
 from treadle.errors import ConfigError, NotFound
 from treadle.fleet import client
 from treadle.fleet.engine.bus import Bus
-from treadle.fleet.orders import encode
-from treadle.fleet.run.null import NAME as NULL
+from treadle.fleet.orders import NULL, encode
 from treadle.landing import train
 from treadle.landing.train import Train
 from treadle.wire.fleet.records import Order

@@ -117,6 +117,7 @@ FORMER: dict[str, str] = {
     "fleet retry": "fleet again",
     "fleet requeue": "fleet again --failed",
     "fleet send-back": "fleet again ORDER --text TEXT",
+    "fleet review --comments": "fleet again ORDER --comments FILE",
     "land retry": "fleet again",
     "goal retry": "fleet again GOAL",
     "fleet clean": "fleet keep",
@@ -131,27 +132,46 @@ FORMER: dict[str, str] = {
 }
 """Former names of commands, and what they are now. One whose arguments were others is refused and not forwarded."""
 
-REMOVED = (
-    *("agents add", "agents refresh", "detectors test", "fleet backup", "fleet phone", "fleet restore"),
-    *("fleet search", "fleet weight", "goal export", "goal import", "models pull", "receipt diff", "receipt repair"),
-    *("rename", "sessions search", "warm"),
-)
+REMOVED: dict[str, str] = {
+    "agents add": "`treadle -p --agent 'acp:COMMAND'`, or the command in `[agents.NAME]` of your settings",
+    "agents refresh": "`treadle agents` lists what is installed",
+    "detectors test": "`treadle explain TERMINAL` shows what was recognized",
+    "fleet backup": "`treadle fleet down`, then copy the directory `fleet` of the state directory",
+    "fleet phone": "`treadle serve --link --right answer`",
+    "fleet restore": "`treadle fleet down`, then put the copied directory `fleet` back",
+    "fleet search": "the field of the page, or `treadle fleet ls --json`",
+    "fleet weight": "`treadle fleet set ORDER --priority N`",
+    "goal export": "`treadle goal report GOAL --json`",
+    "goal import": "`treadle goal plan --from FILE|DIR|ISSUE`",
+    "goal trail": "`treadle goal report GOAL --json`",
+    "models pull": "a server such as Ollama: `treadle docs use-a-local-model`",
+    "receipt diff": "`diff` or `jq` on `treadle receipt show FILE --json`",
+    "receipt repair": "nothing: the next run repairs what is damaged",
+    "rename": "`treadle run --id NAME` names a terminal",
+    "sessions search": "`rg WORDS` in the directory `sessions` of the state directory",
+    "warm": "nothing: it happens automatically",
+}
+"""Commands that are gone, and what to use in their place."""
 
 
 def current(arguments: list[str]) -> list[str]:
     """The arguments with the name that a command has now, which is said if it is another."""
-    for gone in REMOVED:
-        if arguments[: len(gone.split())] == gone.split():
-            raise ConfigError(f"`treadle {gone}` was removed", hint="`treadle docs upgrade-from-0.2` says what to use")
+    for gone, instead in REMOVED.items():
+        if _names(gone, arguments):
+            raise ConfigError(f"`treadle {gone}` was removed", hint=f"instead: {instead}")
     for former, now in FORMER.items():
-        words = former.split()
-        if arguments[: len(words)] == words:
+        if _names(former, arguments):
             note = f"`treadle {former}` is `treadle {now}` now"
             if not now.islower():
                 raise ConfigError(note)
             print(f"treadle: {note}", file=sys.stderr)
-            return [*now.split(), *arguments[len(words) :]]
+            return [*now.split(), *arguments[len(former.split()) :]]
     return arguments
+
+
+def _names(former: str, arguments: list[str]) -> bool:
+    words, command = former.split(), former.partition(" --")[0].split()
+    return arguments[: len(command)] == command and all(word in arguments for word in words)
 
 
 class LazyGroup(click.Group):

@@ -79,6 +79,8 @@ log = logging.getLogger(__name__)
 
 PAGE = 200
 PAGES = 50
+HANDED_SECONDS = 5.0
+"""How long is waited for the scheduler to say to whom an order is handed. What it was asked is stored all the same."""
 
 
 def fitting(
@@ -347,7 +349,8 @@ async def cancel(bus: Bus, name: str, *, why: str = "", by: str = "") -> None:
 
 
 async def hand(bus: Bus, name: str, to: str, *, why: str = "", by: str = "") -> None:
-    """Let another agent go on with the order, from where it stands. The one at work is ended first."""
+    """Let another agent go on with the order, from where it stands. The one at work is ended first. Of two at once the
+    first counts, and the other is told."""
     order, spec = await get_order(bus, name), await get_spec(bus, name)
     if order.ended:
         raise LocalError(f"the order {name} has ended already: {order.state}", hint="`treadle fleet again`")
@@ -355,7 +358,18 @@ async def hand(bus: Bus, name: str, to: str, *, why: str = "", by: str = "") -> 
 
     if declared(to) is None or spec.agent == PERSON:
         raise ConfigError(f"there is no agent {to!r} that could continue it", hint="`treadle agents` lists them")
+    if order.handing is None and order.agent == to:
+        raise LocalError(f"{to} has the order {name} already")
+    known = len(order.handed)
     await _want(bus, HandRequest(order=name, to=to, why=why, by=by))
+    deadline = time.monotonic() + HANDED_SECONDS
+    while time.monotonic() < deadline and not any(each.to == to for each in order.handed[known:]):
+        if (now := order.handing) is not None and now.reason == "person":
+            if now.to == to:
+                return
+            raise LocalError(f"{now.by} is handing the order {name} to {now.to} already")
+        await asyncio.sleep(0.1)
+        order = await get_order(bus, name)
 
 
 async def set_fields(

@@ -1,12 +1,13 @@
 """What applies to the whole fleet: pauses, parked accounts, budgets, drained nodes. One record, `control`."""
 
 import math
-from typing import Any, NamedTuple
+from typing import Any
 
 from msgspec.structs import replace
 
+from treadle.fleet.orders import PERSON
 from treadle.wire.fleet.orders import OrderLimits, Spec
-from treadle.wire.fleet.records import Budget, Used
+from treadle.wire.fleet.records import Budget, Order, Used
 
 
 def scopes(spec: Spec) -> list[str]:
@@ -19,6 +20,8 @@ def scopes(spec: Spec) -> list[str]:
 
 
 def budget_scopes(spec: Spec) -> list[str]:
+    if spec.agent == PERSON:
+        return []  # no model is asked, so nothing is reserved
     found = ["fleet", f"agent:{spec.agent}"]
     return [*found, f"project:{spec.project}"] if spec.project else found
 
@@ -58,37 +61,38 @@ def of_day(budgets: dict[str, Budget], day: str) -> dict[str, Budget]:
     return {name: replace(one, **anew) if one.daily and one.day != day else one for name, one in budgets.items()}
 
 
-class Needs(NamedTuple):
-    """What an order is taken to need of a budget. Where that is only the default share, it goes on with less."""
-
-    usd: float
-    tokens: int
-    own_usd: bool
-    own_tokens: bool
-
-    def fit_usd(self, left: float) -> bool:
-        return self.usd <= left if self.own_usd else left > 0
-
-    def fit_tokens(self, left: int) -> bool:
-        return self.tokens <= left if self.own_tokens else left > 0
-
-
-def needs(budget: Budget, limits: OrderLimits, used: Used) -> Needs:
-    """What is left of its own limits; where it has none and the budget has, of the budget's default share."""
+def needs(budget: Budget, limits: OrderLimits, used: Used) -> tuple[float, int]:
+    """The money and tokens that an order is taken to need: what is left of its own limits; where it has none and the
+    budget has, of the budget's default share."""
     usd = (budget.usd or 0.0) * budget.share if limits.usd is None else limits.usd
     tokens = math.ceil((budget.tokens or 0) * budget.share) if limits.tokens is None else limits.tokens
-    left_usd, left_tokens = max(0.0, usd - (used.usd or 0.0)), max(0, tokens - used.tokens)
-    return Needs(left_usd, left_tokens, limits.usd is not None, limits.tokens is not None)
+    return max(0.0, usd - (used.usd or 0.0)), max(0, tokens - used.tokens)
 
 
-def unfit(budget: Budget, limits: OrderLimits, used: Used, usd: float = 0.0, tokens: int = 0) -> str:
-    """Why an order cannot be placed within the budget while so much of it is reserved; empty when it can."""
-    need = needs(budget, limits, used)
-    if budget.usd is not None and not need.fit_usd(budget.usd - budget.spent_usd - usd):
-        return f"{budget.spent_usd:.2f} USD spent and {usd:.2f} reserved of {budget.usd:.2f}"
-    if budget.tokens is not None and not need.fit_tokens(budget.tokens - budget.spent_tokens - tokens):
-        return f"{budget.spent_tokens} tokens spent and {tokens} reserved of {budget.tokens}"
+def unfit(budget: Budget, spec: Spec, order: Order, usd: float = 0.0, tokens: int = 0) -> str:
+    """Why an order cannot be placed within the budget while so much of it is reserved; empty when it can. One whose
+    limits are only a share of a budget goes on with less."""
+    need_usd, need_tokens = needs(budget, order.limits, order.used)
+    if budget.usd is not None:
+        left = budget.usd - budget.spent_usd - usd
+        if left <= 0 if order.limits.usd is None or spec.shares else need_usd > left:
+            return f"{budget.spent_usd:.2f} USD spent and {usd:.2f} reserved of {budget.usd:.2f}"
+    if budget.tokens is not None:
+        free = budget.tokens - budget.spent_tokens - tokens
+        if free <= 0 if order.limits.tokens is None or spec.shares else need_tokens > free:
+            return f"{budget.spent_tokens} tokens spent and {tokens} reserved of {budget.tokens}"
     return ""
+
+
+def shared(budget: Budget, spec: Spec, order: Order, usd: float, tokens: int) -> OrderLimits:
+    """The limits of an order that is placed now: its share of the budget once more, or all that is left unreserved."""
+    limits, share, used = order.limits, spec.limits, order.used
+    if share.usd is not None and budget.usd is not None:
+        limits = replace(limits, usd=(used.usd or 0.0) + min(share.usd, budget.usd - budget.spent_usd - usd))
+    if share.tokens is not None and budget.tokens is not None:
+        free = budget.tokens - budget.spent_tokens - tokens
+        limits = replace(limits, tokens=used.tokens + min(share.tokens, free))
+    return limits
 
 
 def overspent(budget: Budget) -> str:

@@ -30,8 +30,8 @@ from treadle.fleet.engine.bus import STATE, Bus, Unreachable
 from treadle.fleet.engine.server import EngineHealth
 from treadle.fleet.engine.streams import Pull
 from treadle.fleet.join import invitations, machines
-from treadle.fleet.orders import encode, read_order, read_spec
-from treadle.fleet.run import null, runs
+from treadle.fleet.orders import NULL, encode, read_order, read_spec
+from treadle.fleet.run import runs
 from treadle.fleet.run.terminals import OrderTerminals
 from treadle.fleet.schedule.scheduler import RidesAlong, Scheduler
 from treadle.io import files, machine
@@ -359,7 +359,7 @@ class Node:
             self._taking.discard(key)
 
     async def _try(self, work: WorkRecord) -> None:
-        if work.agent == null.NAME and not work.commands:  # there is nothing to do, so no runner is needed
+        if work.agent == NULL and not work.commands:  # there is nothing to do, so no runner is needed
             self._report_later(messages.RunEnded(order=work.order, attempt=work.attempt, outcome="done"))
         else:
             await self._take(work.order, work.attempt)

@@ -86,8 +86,8 @@ _LETTERS = "0123456789abcdefghjkmnpqrstvwxyz"
 _ID = frozenset("0123456789abcdefghijklmnopqrstuvwxyz-_")
 TRAIN = "train"
 """Who gives orders back whose work could not land; the comments are the train's then, not a reviewer's."""
-PERSON = "person"
-"""The agent of an order that is a question: people answer it, and nothing runs."""
+PERSON, NULL = "person", "null"
+"""The agent of an order that is a question, which people answer; and of one that runs `setup` and `verify` alone."""
 
 
 def new_id(key: str = "") -> str:

@@ -73,7 +73,8 @@ def work(record: GoalRecord, plan: GoalPlan, name: str, base: str, seen: GoalSee
 
 
 def _common(record: GoalRecord) -> dict[str, Any]:
-    return {"project": record.id, "by": f"goal {record.id}", "created": time.time(), "retry_on": ("provider",)}
+    common = {"project": record.id, "by": f"goal {record.id}", "created": time.time(), "retry_on": ("provider",)}
+    return {**common, "shares": True}
 
 
 def _brief(record: GoalRecord, plan: GoalPlan, planned: PlannedOrder, found: Mapping[str, str]) -> str:
@@ -101,16 +102,16 @@ def parts(root: str, plan: GoalPlan, planned: PlannedOrder) -> tuple[str, str]:
 
 
 def limits(record: GoalRecord, plan: GoalPlan, weight: str, seen: GoalSeen, seconds: float) -> OrderLimits:
-    """Its share of the budget by its size, never more than what is left, and at most so long."""
+    """Its share of the budget by its size, and at most so long."""
     budget, times = plan.budget, 1 + record.raised
     if budget is None:
         return OrderLimits(seconds=seconds)
     share = MARGIN * WEIGHTS[weight] / max(1, sum(WEIGHTS[each.size] for each in plan.order))
     tokens = usd = None
     if budget.tokens is not None:
-        tokens = max(1, int(min(share * budget.tokens, budget.tokens * times - seen.spent_tokens)))
+        tokens = max(1, int(share * budget.tokens))
     if budget.usd is not None:
-        usd = max(0.0001, min(share * budget.usd, budget.usd * times - seen.spent_usd) * 0.999)
+        usd = share * budget.usd
     if budget.hours is not None:
         spent = seen.now - record.began - record.rested
         seconds = min(seconds, max(60.0, budget.hours * times * 3600 - spent))

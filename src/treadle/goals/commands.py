@@ -14,7 +14,7 @@ import asyncio
 import contextlib
 import hashlib
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 
 import msgspec
@@ -41,7 +41,7 @@ from treadle.landing import changes, returned
 from treadle.landing import train as trains
 from treadle.landing.sending import call_off
 from treadle.wire.fleet import keys
-from treadle.wire.fleet.records import Used
+from treadle.wire.fleet.records import Budget, Used
 from treadle.wire.goal.plan import ROLES, GoalPlan
 from treadle.wire.goal.plan import GoalBudget as GoalBudget
 from treadle.wire.goal.records import (
@@ -206,6 +206,16 @@ async def show(bus: Bus, name: str) -> tuple[GoalRecord, GoalPlan]:
     return record, await store.get_plan(bus, record.id, record.plan)
 
 
+async def counted(bus: Bus, records: Iterable[GoalRecord]) -> list[GoalRecord]:
+    """With what their orders that are at work have used by now."""
+    budgets, found = (await client.control(bus)).budgets, []
+    for record in records:
+        spent = budgets.get(f"project:{record.id}", Budget())
+        more = deciding.at_work(record, spent.spent_tokens, spent.spent_usd)
+        found.append(replace(record, used={**record.used, "at work": more}) if more.tokens else record)
+    return found
+
+
 async def explain(bus: Bus, name: str) -> dict[str, str]:
     """What each order of the plan that is not over waits for, or does; under the empty name, the goal itself."""
     record, plan = await show(bus, name)
@@ -284,7 +294,7 @@ class GoalReport(msgspec.Struct, frozen=True, kw_only=True):
 
 async def report(bus: Bus, name: str) -> GoalReport:
     """What became of the goal so far."""
-    record = (await store.goals(bus))[await store.resolve(bus, name)]
+    (record,) = await counted(bus, [(await store.goals(bus))[await store.resolve(bus, name)]])
     plan = await store.get_plan(bus, record.id, record.plan)
     agents, receipts = {}, {}
     for order in [step.order for step in record.steps.values() if step.order]:

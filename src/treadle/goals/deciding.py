@@ -383,7 +383,7 @@ class _Deciding:
 
     def _ask_for_more(self, why: str) -> None:
         about = f"budget:{self.record.raised}"
-        if self._agreed(about, f"{why}. Allow as much again?"):
+        if self._agreed(about, f"{why}. Allow as much again?", "\n".join(went(self.record, self.seen))):
             self._over(False, f"{why}; {self._answer_text(about)}")
 
     # All of it...
@@ -469,6 +469,34 @@ def over_budget(record: records.GoalRecord, plan: GoalPlan, seen: GoalSeen) -> s
     if budget.usd is not None and seen.spent_usd >= budget.usd * times * FULL:
         return f"{seen.spent_usd:.2f} of {budget.usd * times:g} USD are used"
     return ""
+
+
+ROWS = 20
+"""How many lines say where a budget went, the most expensive first."""
+
+
+def went(record: records.GoalRecord, seen: GoalSeen) -> Iterator[str]:
+    """Where the budget went: what each order took with all its tries and helpers, and each role beside them."""
+    took = {
+        name: (step.used, f" in {len(step.orders)} tr{'ies' if len(step.orders) > 1 else 'y'}")
+        for name, step in record.steps.items()
+    }
+    took |= {role: (used, "") for role, used in record.used.items() if role in ("planner", "reviewer", "judge")}
+    took["at work now"] = at_work(record, seen.spent_tokens, seen.spent_usd), ""
+    rows = sorted(
+        ((used, name, how) for name, (used, how) in took.items() if used.tokens), key=lambda row: -row[0].tokens
+    )
+    for used, name, how in rows[:ROWS]:
+        yield f"{name}: {used.tokens:,} tokens{f', {used.usd:.2f} USD' if used.usd else ''}{how}"
+
+
+def at_work(record: records.GoalRecord, tokens: int, usd: float) -> Used:
+    """What its orders that have not ended have used, where all of them have used so much."""
+    known = Used()
+    for role, used in record.used.items():
+        known = known.plus(used) if role != "planner" else known  # who planned it did not know its budget yet
+    more = max(0.0, usd - (known.usd or 0.0))
+    return Used(input_tokens=max(0, tokens - known.tokens), usd=more or None)
 
 
 def allowance(plan: GoalPlan, raised: int) -> tuple[float | None, int | None]:

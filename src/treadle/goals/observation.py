@@ -14,11 +14,12 @@ from treadle.goals.deciding import GoalSeen, OrderSeen, allowance
 from treadle.landing import changes
 from treadle.landing import train as trains
 from treadle.landing.bench import judges
+from treadle.landing.changes import TrainChange
 from treadle.landing.sending import FOLLOWED
 from treadle.policy.protected import is_protected
 from treadle.wire.fleet import keys
+from treadle.wire.fleet.orders import Spec
 from treadle.wire.fleet.records import NOT_HERE, Budget, Order, Used
-from treadle.wire.fleet.train import TrainRecord
 from treadle.wire.goal.plan import GoalPlan, PlannedOrder
 from treadle.wire.goal.records import OVER, GoalRecord
 from treadle.wire.goal.verdicts import AddedTest, V, checked, in_words, is_test
@@ -33,7 +34,7 @@ async def look(bus: Bus, record: GoalRecord, plan: GoalPlan, *, sure: bool = Fal
     names = open_orders(record)
     # The train first: what leaves it by landing has its proof from that moment on.
     row = await bus.get(keys.TRAIN(train), latest=sure)
-    riding = keys.TRAIN.read(row.value, row.key) if row is not None else None
+    riding = changes.table(keys.TRAIN.read(row.value, row.key)) if row is not None else {}
     budget = (await client.control(bus)).budgets.get(f"project:{record.id}", Budget())
     allowed = _allowed(record, plan, budget)
     wanted = [kind(name) for name in names for kind in (keys.ORDER, keys.SPEC)]
@@ -56,9 +57,12 @@ async def look(bus: Bus, record: GoalRecord, plan: GoalPlan, *, sure: bool = Fal
         proof = found.get(keys.LANDED(name, train))
         landed = keys.LANDED.read(proof.value, proof.key).commit if proof is not None else ""
         spec = read_spec(found[keys.SPEC(name)].value)
-        seen[name] = _seen(order, spec.agent == PERSON, landed, riding)
+        change = riding.get(name)
+        seen[name] = _seen(order, spec.agent == PERSON, landed, change)
         if allowed is not None and spec.agent != PERSON:
-            seen[name] = msgspec.structs.replace(seen[name], short=_short(order, allowed))
+            if change is not None and change.by and change.to != "person":  # it is the helper's work now
+                spec, order = await client.get_spec(bus, change.by), await client.get_order(bus, change.by)
+            seen[name] = msgspec.structs.replace(seen[name], short=_short(spec, order, allowed))
     for name, step in record.steps.items():
         if step.state in ("done", "approved") and (order_ := seen.get(step.order)) is not None and order_.changed:
             entry = found[keys.ORDER(step.order)]
@@ -109,11 +113,11 @@ def _allowed(record: GoalRecord, plan: GoalPlan, spent: Budget) -> Budget | None
     return msgspec.structs.replace(spent, usd=usd, tokens=tokens)
 
 
-def _short(order: Order, allowed: Budget) -> str:
-    """Why an order stands still until the budget is raised: its limit no longer fits, or more than all was spent."""
+def _short(spec: Spec, order: Order, allowed: Budget) -> str:
+    """Why an order stands still until the budget is raised: nothing is left for it, or more than all was spent."""
     if order.state == "queued":
-        why = control.unfit(allowed, order.limits, order.used)
-        return f"{order.title or order.id} needs up to {control.amount(order.limits)}, and {why}" if why else ""
+        why = control.unfit(allowed, spec, order)
+        return f"{order.title or order.id} waits: {why}" if why else ""
     why = control.overspent(allowed) if not order.ended else ""
     return f"{why} are used" if why else ""
 
@@ -126,8 +130,7 @@ def open_orders(record: GoalRecord) -> list[str]:
     return names
 
 
-def _seen(order: Order, asked: bool, landed: str, riding: TrainRecord | None) -> OrderSeen:
-    change = changes.table(riding).get(order.id) if riding is not None else None
+def _seen(order: Order, asked: bool, landed: str, change: TrainChange | None) -> OrderSeen:
     rides, out = change is not None and change.rides, change if change and change.state == "left out" else None
     if change is not None and change.state == "landed":
         landed = landed or str(order.result.get("commit", ""))

@@ -13,7 +13,7 @@ from typing import Literal, TypeAlias
 import msgspec
 from msgspec.structs import replace
 
-from treadle.fleet.run.null import NAME as NULL
+from treadle.fleet.orders import NULL
 from treadle.policy import patterns
 from treadle.wire.fleet.orders import Spec
 from treadle.wire.fleet.train import LeftOut, QueuedChange, ReturnedChange, TrainRecord

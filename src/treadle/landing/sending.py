@@ -14,8 +14,7 @@ from msgspec.structs import replace
 from treadle.errors import LocalError, NotFound, TreadleError
 from treadle.fleet import client, results, submission
 from treadle.fleet.engine.bus import Bus, Unreachable
-from treadle.fleet.orders import PERSON, TRAIN, new_id
-from treadle.fleet.run.null import NAME as NULL
+from treadle.fleet.orders import NULL, PERSON, TRAIN, new_id
 from treadle.landing import queue, returned
 from treadle.landing.bench import Bench
 from treadle.landing.returned import Helper, HelpStart

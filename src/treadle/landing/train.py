@@ -28,8 +28,7 @@ from treadle.errors import ConfigError, LocalError, NotFound, TreadleError, Work
 from treadle.fleet import client, submission
 from treadle.fleet.engine.bus import Bus, Stale, Write
 from treadle.fleet.engine.controller import Controller, Drive, Lease
-from treadle.fleet.orders import TRAIN, encode, new_id
-from treadle.fleet.run.null import NAME as NULL
+from treadle.fleet.orders import NULL, TRAIN, encode, new_id
 from treadle.host import evidence
 from treadle.io.process import table
 from treadle.io.tasks import end_tasks

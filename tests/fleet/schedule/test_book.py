@@ -492,6 +492,24 @@ def test_more_budget_is_given_or_the_order_ends() -> None:
     assert row.order.why == "its budget was not raised: refused by ana" and row.asks == {}
 
 
+def test_an_order_whose_limits_are_a_share_goes_on_unasked_while_the_budget_of_all_has_more() -> None:
+    share = OrderLimits(tokens=40, seconds=9.0)
+    fields = {"project": "p", "shares": True, "limits": share}
+    for budget, limits in ((None, None), (100, 70), (60, 60), (30, None)):
+        book, row = working("a", **fields)  # type: ignore[arg-type]
+        book.change_control(budgets={} if budget is None else {"project:p": Budget(tokens=budget)})
+        question = AgentQuestion(kind="budget", text="?", request="budget")
+        book.asked(row, RunAsked(order="a", attempt=1, ask=question))
+        assert bool(row.order.open_ask) == (budget is None), "without a budget of all, it is asked itself"
+        book.finished(row, ended("parked", used=Used(input_tokens=30)))
+        assert (row.order.state, bool(place_all(book, 0.0))) == (
+            "asking" if budget is None else "queued",
+            limits is not None,
+        )
+        if limits is not None:
+            assert row.order.limits == replace(share, tokens=limits), "as much again, or all that is left"
+
+
 def test_the_end_of_an_order_has_a_receipt_and_is_told_and_what_repeats_begins_again() -> None:
     book, row = working("a", spec("child", after=("a",), if_failed="skip"), every=60.0)
     row.order = replace(row.order, result={"old": 1}, notes=(Note(at=1.0, by="x", what="y"),))

@@ -106,7 +106,7 @@ def test_a_person_hands_it_over_and_who_had_it_goes_on_if_the_other_cannot_start
     assert [each.to for each in row.order.handed] == ["three", "two", "one"] and row.order.state == "failed"
 
 
-def test_of_two_changes_at_once_the_later_counts_and_one_that_is_done_by_then_is_not_handed_over() -> None:
+def test_of_two_changes_at_once_the_first_counts_and_one_that_is_done_by_then_is_not_handed_over() -> None:
     book, row = at_work()
     for to in ("two", "three"):
         book.request(row, HandRequest(order="a", to=to, by="ana"))
@@ -116,7 +116,12 @@ def test_of_two_changes_at_once_the_later_counts_and_one_that_is_done_by_then_is
     for to in ("two", "three"):
         book.request(row, HandRequest(order="a", to=to, by="ana"))
     ends(book, row)
-    assert row.order.agent == "three" and len(row.order.handed) == 1
+    assert row.order.agent == "two" and len(row.order.handed) == 1
+    book, row = at_work()
+    book.hand(row, book._change_to(row, "two", "budget", "spent: 5 of 4 tokens"))
+    book.request(row, HandRequest(order="a", to="three", by="ana"))
+    ends(book, row)
+    assert row.order.agent == "three", "what a person says counts more than what a rule has begun"
 
 
 def test_a_runner_that_dies_during_the_change_does_not_undo_it_and_a_new_scheduler_knows_of_it() -> None:

@@ -149,7 +149,7 @@ def _show_goals(found: list[GoalRecord]) -> None:
 @fleet_command("ls", _show_goals)
 async def ls(bus: Bus) -> Any:
     """List the goals, the latest first."""
-    return list((await commands.goals(bus)).values())
+    return await commands.counted(bus, (await commands.goals(bus)).values())
 
 
 def _used(record: GoalRecord) -> str:
@@ -165,7 +165,11 @@ def _used(record: GoalRecord) -> str:
 def show(name: str, as_json: bool) -> None:
     """Show a goal: its waves, the state of each order, open questions, and use of the budget."""
 
-    record, plan = with_bus(lambda bus: commands.show(bus, name))
+    async def work(bus: Bus) -> tuple[GoalRecord, Any]:
+        found, plan = await commands.show(bus, name)
+        return (await commands.counted(bus, [found]))[0], plan
+
+    record, plan = with_bus(work)
     if as_json:
         return show_json({"goal": record, "plan": plan})
     click.echo(f"goal    {record.id}: {record.goal}")

@@ -26,8 +26,7 @@ from treadle.errors import ConfigError, TimedOut
 from treadle.events import AnyEvent
 from treadle.fleet import client, submission
 from treadle.fleet.engine.bus import Bus
-from treadle.fleet.orders import read_order
-from treadle.fleet.run import null
+from treadle.fleet.orders import NULL, local_zone, read_order
 from treadle.fleet.submission import completed
 from treadle.host.order import read_policy, read_tree
 from treadle.io.files import read
@@ -210,7 +209,7 @@ def _requests(options: dict[str, Any]) -> Iterator[OrderRequest]:
 
 def _in_a_checkout(given: dict[str, Any]) -> dict[str, Any]:
     """The order with the checkout that the person is in, if it names no place itself. Prints which one."""
-    if given.get("root") or given.get("repo") or str(given.get("agent", "")).partition(":")[0] == null.NAME:
+    if given.get("root") or given.get("repo") or str(given.get("agent", "")).partition(":")[0] == NULL:
         return given
     found = checkouts.find(os.getcwd())
     if found is None:
@@ -238,8 +237,6 @@ def _given(options: dict[str, Any]) -> dict[str, Any]:
         value = reading[field.reads](value) if field.reads else list(value) if field.many else value
         (found.setdefault(field.inside, {}) if field.inside else found)[field.name] = value
     if "cron" in found:
-        from treadle.fleet.orders import local_zone
-
         found.setdefault("zone", local_zone())
     return found
 

@@ -49,7 +49,7 @@ from treadle.fleet.control import beyond
 from treadle.fleet.engine import streams
 from treadle.fleet.engine.bus import STATE, Bus, Stale
 from treadle.fleet.engine.streams import Pull
-from treadle.fleet.orders import encode, read_order, read_spec
+from treadle.fleet.orders import NULL, encode, read_order, read_spec
 from treadle.fleet.run import null, resumption, trees
 from treadle.fleet.run.attempt import (
     OUTPUT_MAX,
@@ -657,7 +657,7 @@ class Execution:
     async def run(self) -> Ended:
         timer = asyncio.create_task(self._time_out())
         try:
-            if self.spec.agent.partition(":")[0] == null.NAME:
+            if self.spec.agent.partition(":")[0] == NULL:
                 return await run(self)
             return self._if_started(await self._run())
         except trees.NotHere as error:

@@ -6,8 +6,6 @@ from collections.abc import Awaitable, Callable
 from treadle.events import Message
 from treadle.fleet.run.attempt import Ended, RunningAttempt
 
-NAME = "null"
-
 
 async def run(attempt: RunningAttempt, take: Callable[[Message], Awaitable[None]]) -> Ended:
     _, _, rest = attempt.spec.agent.partition(":")

@@ -24,7 +24,7 @@ from treadle.fleet.schedule.liveness import silent, stuck
 from treadle.wire.fleet import keys, messages, records
 from treadle.wire.fleet.messages import MachineSeen, RunActivity, RunEnded
 from treadle.wire.fleet.orders import OrderLimits, Spec
-from treadle.wire.fleet.records import AgentChange, AskRecord, Control, Order
+from treadle.wire.fleet.records import AgentChange, AskRecord, Budget, Control, Order
 from treadle.wire.fleet.states import AT_WORK, ATTEMPT, ORDER, REASONS, ChangeReason, End, Happening, State, moved
 from treadle.wire.fleet.train import Boarding
 
@@ -502,8 +502,10 @@ class Book:
         return AgentChange(at=self.wall(), to=to, reason=reason, why=why, by=by, before=row.order.agent)
 
     def hand(self, row: OpenOrder, change: AgentChange) -> None:
-        """Let another agent go on: at once if none works on it, else as soon as that one has ended."""
-        if change.to == row.order.agent and row.order.handing is None:
+        """Let another agent go on: at once if none works on it, else as soon as that one has ended. Of two that people
+        want at once, the first counts."""
+        before = row.order.handing
+        if change.to == row.order.agent if before is None else before.reason == change.reason == "person":
             return
         if row.order.state == "queued" or row.order.parked:
             return self._go_on_with(row, change)
@@ -632,8 +634,14 @@ class Book:
 
     # Questions...
 
+    def shared_budget(self, row: OpenOrder) -> Budget | None:
+        """The budget that its limits are only a share of."""
+        return self.control.budgets.get(f"project:{row.spec.project}") if row.spec.shares else None
+
     def asked(self, row: OpenOrder, report: messages.RunAsked) -> None:
         """The agent asks something that a person, or the deadline, must answer."""
+        if report.ask.kind == "budget" and self.shared_budget(row) is not None:
+            return  # it is placed again with more, if the budget of all has that; else that one is asked about
         newest = (row.order.attempt, report.nth)
         if report.again and report.again == row.order.open_ask:
             return self.move(row, "ask", newest_ask=newest)

@@ -91,8 +91,7 @@ def _budget(book: Book, row: OpenOrder) -> Wait | None:
         budget = book.control.budgets.get(scope)
         if budget is None or budget.usd is None and budget.tokens is None:
             continue
-        usd, tokens = reserved(book, scope)
-        if text := control.unfit(budget, row.order.limits, row.order.used, usd, tokens):
+        if text := control.unfit(budget, row.spec, row.order, *reserved(book, scope)):
             return Wait(kind="budget", text=f"the budget of {scope}: {text}")
     return None
 
@@ -183,6 +182,9 @@ def _place(book: Book, row: OpenOrder, view: NodeView, now: float) -> None:
         book.back_at[row.spec.account] = book.wall() + BACK_SECONDS
         if book.back_at[row.spec.account] > book.control.parks[row.spec.account].until + 5 * BACK_SECONDS:
             del book.back_at[row.spec.account]
+    budget, limits = book.shared_budget(row), row.order.limits
+    if budget is not None:
+        limits = control.shared(budget, row.spec, row.order, *reserved(book, f"project:{row.spec.project}"))
     commands = bool(row.spec.setup or row.spec.verify)
     work = encode(WorkRecord(order=row.spec.id, attempt=number, agent=row.spec.agent, commands=commands))
     book.move(
@@ -192,6 +194,7 @@ def _place(book: Book, row: OpenOrder, view: NodeView, now: float) -> None:
         node=view.name,
         attempt=number,
         attempts=(*row.order.attempts, attempt),
+        limits=limits,
     )
 
 
@@ -219,9 +222,8 @@ def reserved(book: Book, scope: str) -> tuple[float, int]:
     budget = book.control.budgets.get(scope, Budget())
     for row in book.at_work():
         if scope in budget_scopes(row.spec):
-            needs = control.needs(budget, row.order.limits, row.order.used.plus(row.order.counted))
-            usd += needs.usd
-            tokens += needs.tokens
+            more_usd, more_tokens = control.needs(budget, row.order.limits, row.order.used.plus(row.order.counted))
+            usd, tokens = usd + more_usd, tokens + more_tokens
     return usd, tokens
 
 

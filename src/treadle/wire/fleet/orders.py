@@ -250,6 +250,8 @@ class Spec(OrderRequest, frozen=True, kw_only=True):
     judge: str = ""
     """Without an agent: the commit whose tests and configuration judge what `base` changes of it."""
     retry_of: str = ""
+    shares: bool = False
+    """Whether its limits are only its share of its project's budget: at them it goes on while that has more."""
     answer: str = ""
     """What it answers with by a tool, one of `wire.goal.verdicts.FORMS`; empty: words alone."""
     asked: str = ""
