@@ -221,7 +221,7 @@ soak-train: setup
 	$(if $(ORDERS),SOAK_ORDERS=$(ORDERS)) $(if $(MINUTES),SOAK_MINUTES=$(MINUTES)) $(BIN)/python -m pytest -q -s -p no:cacheprovider tests/soak/test_train.py
 
 # A night without a person: 60 orders, or ORDERS=N, and 2 goals land while 60 processes, or KILLS=N, are killed, the remote and the model are away 10
-# times and the machine is restarted; 50 moments at which what is said is held against what is so. Prints its figures.
+# times, the disk is full once (as root) and the machine is restarted with its clock ahead; 50 moments at which what is said is held against what is so. Prints its figures.
 .PHONY: soak-night
 soak-night: setup
 	SOAK_ORDERS=$(or $(ORDERS),60) SOAK_KILLS=$(or $(KILLS),60) SOAK_GOALS=2 SOAK_OUTAGES=$(or $(OUTAGES),10) SOAK_MOMENTS=50 $(BIN)/python -m pytest -q -s -p no:cacheprovider -m slow tests/landing/test_night.py

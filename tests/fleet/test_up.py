@@ -152,8 +152,8 @@ async def test_what_does_not_end_in_time_is_killed_and_another_process_with_its_
     with subprocess.Popen(["/bin/sh", "-c", "trap '' TERM; echo; read x"], stdin=-1, stdout=-1) as stubborn:
         assert stubborn.stdout is not None and stubborn.stdout.readline()
         start = table.start_time(stubborn.pid)
-        up._signal(stubborn.pid, start + 1, signal.SIGKILL)
-        up._signal(stubborn.pid, start, signal.SIGTERM)
+        table.send_to(stubborn.pid, start + 1, signal.SIGKILL)
+        table.send_to(stubborn.pid, start, signal.SIGTERM)
         assert table.lives(stubborn.pid, start)
         await asyncio.wait_for(up._gone([(stubborn.pid, start)]), 60)
         assert stubborn.wait(60) == -signal.SIGKILL

@@ -107,7 +107,7 @@ def test_a_budget_that_the_fleet_was_not_told_of_is_told_before_anything_else() 
     """As when the process that raised it was killed at once."""
     world = World(plan(budget=GoalBudget(tokens=1000)), 1)
     seen = GoalSeen(now=2.0, budget_known=False)
-    assert next(moves(replace(world.record, raised=1), world.plan, seen)) == deciding.TellBudget()
+    assert next(moves(replace(world.record, raised=1), world.plan, seen)) == deciding.Do("tell budget")
     assert deciding.allowance(world.plan, 1) == (None, 2000)
 
 
@@ -152,8 +152,8 @@ ENDED = OrderSeen(ended=True, ok=True, why="w", used=TOOK, commit="c", changed=T
     ("step", "order", "moved"),
     [
         (at("working"), OrderSeen(), []),
-        (at("working"), OrderSeen(stored=False), [deciding.SubmitWork(step="one")]),
-        (at("working"), None, [deciding.SubmitWork(step="one")]),
+        (at("working"), OrderSeen(stored=False), [deciding.Do("submit work", "one")]),
+        (at("working"), None, [deciding.Do("submit work", "one")]),
         (
             at("working"),
             ENDED,
@@ -184,7 +184,7 @@ ENDED = OrderSeen(ended=True, ok=True, why="w", used=TOOK, commit="c", changed=T
             replace(ENDED, landed="c9", retried_as="o2", helped={"reconciler": TOOK}),
             happened(records.StepLanded(at=7.0, step="one", commit="c9", helped={"reconciler": TOOK})),
         ),
-        (at("landing"), ENDED, [deciding.BoardTrain(step="one")]),
+        (at("landing"), ENDED, [deciding.Do("board", "one")]),
         (at("landing"), replace(ENDED, rides=True), []),
         (
             at("landing"),
@@ -219,12 +219,12 @@ def test_reviews_judges_and_questions_are_submitted_and_their_answers_taken(
 ) -> None:
     others = {"x": found} if found is not None else {}
     review = decided(at("reviewing", review="x"), ENDED, others=others)
-    assert review == [*[deciding.SubmitReview(step="one")] * submits, *[deciding.TakeReview(step="one")] * moved]
+    assert review == [*[deciding.Do("submit review", "one")] * submits, *[deciding.Do("take review", "one")] * moved]
     judge = decided(at("landed"), others=others, judge="x")
-    assert judge == [*[deciding.SubmitJudge()] * submits, *[deciding.TakeJudgement()] * moved]
+    assert judge == [*[deciding.Do("submit judge")] * submits, *[deciding.Do("take judgement")] * moved]
     asked = decided(at("working"), OrderSeen(), others=others, questions={"wave:2": "x"})
     answered = happened(records.QuestionAnswered(at=7.0, by="ana", about="wave:2", allow=True, text="go"))
-    assert asked == [*[deciding.SubmitQuestion(about="wave:2")] * submits, *answered * moved]
+    assert asked == [*[deciding.Do("submit question", "wave:2")] * submits, *answered * moved]
 
 
 def test_an_answer_that_did_not_come_is_the_deadline_s() -> None:
@@ -247,7 +247,7 @@ def test_what_is_over_or_void_is_called_off_and_a_paused_goal_only_hears() -> No
     ]
     assert decided(at("working"), OrderSeen(), others=over, void=("v",)) == []
     assert decided(GoalStep(), state="paused") == []
-    assert decided(at("working"), None, state="paused") == [deciding.SubmitWork(step="one")]
+    assert decided(at("working"), None, state="paused") == [deciding.Do("submit work", "one")]
 
 
 STATED = "id: one\ntask: Do it.\n    | All of it."
@@ -285,7 +285,7 @@ ACCEPTED = replace(ONE, accept=("test -e a", "true"))
             asks("order:one", "Begin one?", f"{STATED}\ngates: order"),
         ),
         (ONE, ("order",), GoalStep(), {"order:one": YES}, PLACED),
-        (ACCEPTED, ("none",), GoalStep(), {}, [deciding.TryAcceptance(step="one")]),
+        (ACCEPTED, ("none",), GoalStep(), {}, [deciding.Do("try acceptance", "one")]),
         (replace(ACCEPTED, already=True), ("none",), GoalStep(), {}, PLACED),
         (ACCEPTED, ("none",), GoalStep(accept="fails"), {}, PLACED),
         (
@@ -349,7 +349,7 @@ def test_no_plan_hides_what_will_run(gate: str, order: dict[str, object], more: 
 
 
 def test_the_plan_s_commands_are_tried_before_anything_is_paid() -> None:
-    assert decided(GoalStep(), planned={"gates": ("none",)}, tried=False) == [deciding.TryPlan()]
+    assert decided(GoalStep(), planned={"gates": ("none",)}, tried=False) == [deciding.Do("try plan")]
     wrong = {"planned": {"gates": ("none",)}, "wrong": "pytest: not found"}
     asked = asks("tried", "Nothing could land with these commands. Go on?", "pytest: not found")
     assert decided(GoalStep(), **wrong) == asked  # type: ignore[arg-type]
@@ -462,7 +462,7 @@ def over(met: bool, why: str) -> list[GoalMove]:
 
 
 def test_where_nothing_is_left_it_is_proved_then_judged_and_then_asked() -> None:
-    assert judged("c", None) == judged("c", replace(GREEN, tip="t0")) == [deciding.RunDone()]
+    assert judged("c", None) == judged("c", replace(GREEN, tip="t0")) == [deciding.Do("run done")]
     assert judged("c", GREEN, placed=4, round=2) == happened(records.JudgePlaced(at=7.0, order=new_id("g1 judges 2 4")))
     assert judged("c", GREEN, judged=GOOD) == over(True, "all there")
     assert judged("none", GREEN) == over(True, "true passes")

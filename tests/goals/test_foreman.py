@@ -26,21 +26,7 @@ from treadle.fleet.engine import tasks
 from treadle.fleet.engine.bus import Bus
 from treadle.fleet.orders import encode
 from treadle.goals import briefing, commands, foreman, store
-from treadle.goals.deciding import (
-    BoardTrain,
-    CancelOpen,
-    GoalMove,
-    GoalSeen,
-    OrderSeen,
-    RunDone,
-    SubmitQuestion,
-    SubmitWork,
-    TakeJudgement,
-    TakeReview,
-    TellBudget,
-    again_id,
-    moves,
-)
+from treadle.goals.deciding import CancelOpen, Do, GoalMove, GoalSeen, OrderSeen, again_id, moves
 from treadle.goals.foreman import GoalDrive
 from treadle.goals.observation import look
 from treadle.landing import queue, train
@@ -264,7 +250,7 @@ async def test_what_was_queued_to_land_before_a_kill_is_not_queued_again(
         record, _ = await store.load(bus, name)
         return [*moves(record, planned, await look(bus, record, planned))]
 
-    assert await decided() == [BoardTrain(step="one")], "it was decided on, and not done yet"
+    assert await decided() == [Do("board", "one")], "it was decided on, and not done yet"
     await drive.read()
     await drive.step()
     queued, _ = await train.load(bus, line)
@@ -272,7 +258,7 @@ async def test_what_was_queued_to_land_before_a_kill_is_not_queued_again(
     out = LeftOut(order=made.id, kind="red", why="its check failed twice", at=4)
     returned = await train.change(bus, line, lambda found: queue.left_out(found, out))
     assert await decided() == [], "who can help is asked by the train"
-    await drive._do(BoardTrain(step="one"), *await store.load(bus, name), planned, await _looked(bus, name, planned))
+    await drive._do(Do("board", "one"), *await store.load(bus, name), planned, await _looked(bus, name, planned))
     assert (await train.load(bus, line))[0] == returned, "one that comes late queues nothing"
 
 
@@ -435,11 +421,11 @@ async def test_the_latest_question_about_something_is_put(away: Bus, repository:
         QuestionPut(at=3.0, about="other", order="q3", title="Other?", text="x"),
     ]
     drive = await begun(away, repository, *put)
-    assert await done(drive, SubmitQuestion(about="plan")) == []
+    assert await done(drive, Do("submit question", "plan")) == []
     assert [*await away.named(["spec.*"])] == ["spec.q2"]
     asked = await client.get_spec(away, "q2")
     assert (asked.title, asked.agent, asked.task) == ("Go on?", "person", "new")
-    await done(drive, SubmitQuestion(about="unknown"))
+    await done(drive, Do("submit question", "unknown"))
     assert len(await away.named(["spec.*"])) == 1
 
 
@@ -452,11 +438,11 @@ async def test_a_review_or_judgement_that_failed_is_written_down_as_none(away: B
     drive = await begun(away, repository, *events)
     used = Used(input_tokens=5)
     failed = OrderSeen(ended=True, why="it crashed", used=used)
-    (given,) = await done(drive, TakeReview(step="one"), orders={"r1": failed})
+    (given,) = await done(drive, Do("take review", "one"), orders={"r1": failed})
     none = ReviewGiven(at=9.0, by="r1", step="one", verdict="none", comments="it crashed", used=used)
     assert given == none
     await store.write(away, *await store.load(away, drive.name), [JudgePlaced(at=1.0, order="j1")])
-    (judged,) = await done(drive, TakeJudgement(), orders={"j1": failed})
+    (judged,) = await done(drive, Do("take judgement"), orders={"j1": failed})
     why = "the judge gave no verdict: it crashed"
     assert judged == GoalJudged(at=9.0, by="j1", met=None, why=why, used=used)
 
@@ -479,7 +465,7 @@ async def test_a_reviewer_agrees_only_to_changed_checks_that_it_was_shown(
     await away.put("spec.r1", encode(asked))
     for name in ("o1", "r1"):
         await away.put(f"order.{name}", encode(Order(id=name, state="done", changed=1.0, result=result)))
-    (given,) = await done(drive, TakeReview(step="one"), orders={"r1": OrderSeen(ended=True, ok=True)})
+    (given,) = await done(drive, Do("take review", "one"), orders={"r1": OrderSeen(ended=True, ok=True)})
     assert isinstance(given, ReviewGiven) and given.judge == (("tests/x.py",) if agrees else ())
 
 
@@ -496,11 +482,11 @@ async def test_what_is_open_is_called_off_and_what_has_ended_meanwhile_is_left(
     assert wish == {"do": "cancel", "order": "open", "why": "it is over", "by": "goal"}
     assert pauses == [foreman.LOOK_SECONDS]
     sent.clear()
-    await done(drive, TellBudget())
+    await done(drive, Do("tell budget"))
     assert not any(each.subject.startswith("fleet.in.") for each in sent), "it has none"
     budget = await begun(away, repository, plan=ONE.replace("[[order]]", "budget = { usd = 2.0 }\n[[order]]"))
     sent.clear()
-    await done(budget, TellBudget())
+    await done(budget, Do("tell budget"))
     (wish,) = [msgspec.json.decode(each.data) for each in sent if each.subject == "fleet.in.wish.budget"]
     assert wish == {"do": "budget", "scope": f"project:{budget.name}", "usd": 2.0, "tokens": None, "by": "goal"}
     assert pauses == [foreman.LOOK_SECONDS] * 3
@@ -522,7 +508,7 @@ async def test_an_order_that_is_sent_back_has_the_answer_of_the_person_and_what_
         StepPlaced(at=1.0, step="one", order=again_id("o1"), fresh=False),
     ]
     drive = await begun(away, repository, *events)
-    await done(drive, SubmitWork(step="one"))
+    await done(drive, Do("submit work", "one"))
     again = await client.get_spec(away, again_id("o1"))
     assert again.by == "goal" and again.continues == "o1" and "true" in again.verify
     assert all(words in again.comments for words in ("it is wrong", "try the other way", "be quick"))
@@ -534,12 +520,12 @@ async def test_the_proof_is_tried_on_the_tip_and_a_result_that_comes_late_is_dro
     drive = await begun(away, repository, plan=ONE.replace('"true"', '"echo seen; false"', 1))
     record, _ = await store.load(away, drive.name)
     plan = await store.get_plan(away, drive.name, 1)
-    await drive._check(RunDone(), record, plan, GoalSeen(now=1.0))
+    await drive._check(Do("run done"), record, plan)
     (*_, proved) = await store.history(away, drive.name)
     tip = git(repository, "rev-parse", "main")
     assert isinstance(proved, DoneChecked) and proved.seen == DoneSeen(tip=tip, ok=False, output="seen")
     await store.happen(away, drive.name, lambda found: [GoalOver(at=1.0, met=False, why="enough")])
-    await drive._check(RunDone(), record, plan, GoalSeen(now=1.0))
+    await drive._check(Do("run done"), record, plan)
     assert isinstance((await store.history(away, drive.name))[-1], GoalOver)
 
 

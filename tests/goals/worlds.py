@@ -99,27 +99,27 @@ class World:
         match move:
             case deciding.Happened():
                 self.happen(move.event)
-            case deciding.SubmitQuestion():
+            case deciding.Do("submit question"):
                 self.orders.setdefault(self.record.questions[move.about], OrderSeen())
-            case deciding.SubmitWork():
-                self.orders.setdefault(self.record.steps[move.step].order, OrderSeen())
-            case deciding.SubmitReview():
-                self.orders.setdefault(self.record.steps[move.step].review, OrderSeen())
-            case deciding.SubmitJudge():
+            case deciding.Do("submit work"):
+                self.orders.setdefault(self.record.steps[move.about].order, OrderSeen())
+            case deciding.Do("submit review"):
+                self.orders.setdefault(self.record.steps[move.about].review, OrderSeen())
+            case deciding.Do("submit judge"):
                 self.orders.setdefault(self.record.judge, OrderSeen())
-            case deciding.TakeReview():
+            case deciding.Do("take review"):
                 verdict = "approve" if self.likely(0.6) else dice.choice(["object", "none"])
-                self.happen(records.ReviewGiven(at=now, step=move.step, verdict=verdict, comments="c"))  # type: ignore[arg-type]
-            case deciding.TakeJudgement():
+                self.happen(records.ReviewGiven(at=now, step=move.about, verdict=verdict, comments="c"))  # type: ignore[arg-type]
+            case deciding.Do("take judgement"):
                 self._judge()
-            case deciding.TryAcceptance():
-                self.happen(records.AcceptanceTried(at=now, step=move.step, passes=not self.likely(0.8)))
-            case deciding.TryPlan():
+            case deciding.Do("try acceptance"):
+                self.happen(records.AcceptanceTried(at=now, step=move.about, passes=not self.likely(0.8)))
+            case deciding.Do("try plan"):
                 self.happen(records.PlanTried(at=now, wrong="" if self.likely(0.9) else "it fails"))
-            case deciding.BoardTrain():
-                order = self.record.steps[move.step].order
+            case deciding.Do("board"):
+                order = self.record.steps[move.about].order
                 self.orders[order] = replace(self.orders[order], rides=True)
-            case deciding.RunDone():
+            case deciding.Do("run done"):
                 self.happen(
                     records.DoneChecked(at=now, seen=records.DoneSeen(tip=f"tip{self.landings}", ok=self.likely(0.7)))
                 )

@@ -182,7 +182,7 @@ def test_a_car_has_what_it_was_built_on_and_its_changes_as_parents(building: Bui
     assert plain.car is not None and not plain.car.apart
     assert b"Verified-Tree" not in store.git("log", "-1", "--format=%B", plain.car.commit, lent=True).stdout
     assert building.bench.has(one.commit, "one.txt") and not building.bench.has(one.commit, "two.txt")
-    assert building.bench.contains(building.base) and not building.bench.contains(one.commit)
+    assert building.bench.branch.contains(building.base) and not building.bench.branch.contains(one.commit)
 
 
 def test_what_conflicts_with_the_branch_is_refused_and_what_only_with_the_row_waits(building: Building) -> None:

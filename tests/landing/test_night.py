@@ -1,6 +1,6 @@
 """A night without a person: orders and goals land by themselves while everything is killed, the remote and the model
-are away, the machine is restarted and a person goes on working. What commands and the page say meanwhile is held
-against what is so. `make soak-night` is the long form."""
+are away, the disk is full, the machine is restarted with its clock ahead and a person goes on working. What commands
+and the page say meanwhile is held against what is so. `make soak-night` is the long form."""
 
 import asyncio
 import contextlib
@@ -28,7 +28,7 @@ from tests.fleet.repositories import bash, git, says
 from treadle.cli.fleet.goal import goal as goal_commands
 from treadle.cli.fleet.land import land as land_commands
 from treadle.fleet import keeper, up
-from treadle.fleet.engine import server
+from treadle.fleet.engine import places, server
 from treadle.serve import background
 from treadle.serve.tokens import Tokens, directory
 
@@ -40,6 +40,11 @@ MINUTES = 6 + ORDERS
 CHECK = "! grep -qs bad f*.txt"
 SETTLED_SECONDS = 30.0
 """How long after a commit is on a branch all must know of it. The record follows the branch, and may be killed then."""
+DISK = 256
+"""Megabytes of the disk that the fleet is stored on, where this user may mount one."""
+FULL_SECONDS = 10.0
+CLOCK = "/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1"
+"""With it, the clock is an hour ahead after the restart. The engine's is not, as on another machine."""
 EDIT = "n=$(cat .number); echo $n > f$n.txt"
 REPLIES = [
     says("I go on.", bash(EDIT), when="You were interrupted|begun before", times="always"),
@@ -57,6 +62,7 @@ class Night:
         self.killed: dict[str, int] = {}
         self.outages: dict[str, int] = {}
         self.back_at = 0.0
+        self.full_until = 0.0
         self.pushed: list[str] = []
         self.seen: dict[str, float] = {}
         """Order -> when its commit was first seen on a branch."""
@@ -169,13 +175,26 @@ class Night:
             away.rename(self.remote) if away.exists() else self.start_model()
         elif (
             not self.back_at
-            and sum(self.outages.values()) < OUTAGES
-            and self.share() > self.done(self.outages, OUTAGES)
+            and (so_far := self.outages.get("remote", 0) + self.outages.get("model", 0)) < OUTAGES
+            and self.share() > so_far / OUTAGES
         ):
             self.back_at = time.monotonic() + self.random.uniform(5, 25)
             kind = self.random.choice(["remote", "model"])
             self.outages[kind] = self.outages.get(kind, 0) + 1
             self.remote.rename(away) if kind == "remote" else self.end_model()
+
+    def fill_disk(self) -> None:
+        """Nothing more can be written for some seconds, once. Where there is no disk of our own, it stays as it is."""
+        filler = Path(places.root(), "filler")
+        if self.full_until and time.monotonic() > self.full_until:
+            filler.unlink(missing_ok=True)
+        elif not self.full_until and KILLS and self.share() > 0.3:
+            self.full_until = time.monotonic() + FULL_SECONDS
+            if os.path.ismount(places.root()):
+                self.outages["disk"] = 1
+                with contextlib.suppress(OSError), filler.open("wb", buffering=0) as file:
+                    while file.write(bytes(4096)):
+                        pass
 
     @staticmethod
     def done(what: dict[str, int], most: int) -> float:
@@ -202,7 +221,15 @@ class Night:
         for kind in ("keeper", "keeper", "node", "runner", "engine", "page"):
             for pid in self.pids(kind):
                 os.kill(pid, signal.SIGKILL)
-        fleet("up")
+        if os.path.exists(CLOCK):
+            self.outages["clock"] = 1
+            ahead = {"LD_PRELOAD": CLOCK, "FAKETIME": "+1h", "FAKETIME_DONT_FAKE_MONOTONIC": "1"}
+            with pytest.MonkeyPatch.context() as patch:
+                for name, value in ahead.items():
+                    patch.setenv(name, value)
+                fleet("up")
+        else:
+            fleet("up")
 
     def landed(self) -> list[str]:
         """The orders that commits of a branch name, each as often as it landed."""
@@ -326,6 +353,17 @@ class Moments:
         return {"landed": landed, "open": [each["order"] for each in changes], "never": out}
 
 
+@pytest.fixture
+def state_home(state_home: Path) -> Iterator[Path]:
+    """With a small disk for the fleet, which stays until nothing of it is left."""
+    place = Path(places.root())
+    place.mkdir(parents=True, mode=0o700)
+    words = ["mount", "-t", "tmpfs", "-o", f"size={DISK}m,mode=700", "tmpfs", str(place)]
+    subprocess.run(words, capture_output=True)  # only root may
+    yield state_home
+    subprocess.run(["umount", "-l", str(place)], capture_output=True)
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(60 * MINUTES)
 def test_a_night_of_kills_outages_and_a_restart_needs_no_person(
@@ -351,6 +389,7 @@ def test_a_night_of_kills_outages_and_a_restart_needs_no_person(
             if night.share() > night.done(night.killed, KILLS):
                 night.kill()
             night.outage()
+            night.fill_disk()
             if not restarted and night.share() > 0.5:
                 restarted = True
                 night.restart_machine()

@@ -9,10 +9,10 @@ import pytest
 from tests.fleet.conftest import give, make_fleet, spec
 from treadle.fleet.engine import places
 from treadle.fleet.engine.bus import Bus
-from treadle.fleet.find.order_rows import OrderRow
 from treadle.serve import fleet_link
 from treadle.serve.envelope import RequestRefused
 from treadle.serve.fleet_link import FleetLink
+from treadle.serve.order_rows import OrderRow
 
 
 async def test_what_needs_the_fleet_is_refused_with_the_reason_and_what_to_type() -> None:

@@ -26,7 +26,7 @@ FORMATS = {
     "fleet.control": ("fleet", "home/treadle/fleet/engine/js/*/KV_fleet/msgs/*.blk"),
     "fleet.engine.layout": ("fleet", "home/treadle/fleet/engine/js/*/KV_fleet/meta.inf"),
     "fleet.engine.places": ("fleet", "home/treadle/fleet/fleet.json"),
-    "fleet.find.index": ("fleet", "home/treadle/fleet/index.sqlite"),
+    "serve.order_index": ("fleet", "home/treadle/fleet/index.sqlite"),
     "fleet.join.invitations": ("fleet", "invitation.json"),
     "fleet.node": ("fleet", "home/treadle/fleet/nodes/here/node.json"),
     "fleet.run.resumption": ("fleet", "home/treadle/fleet/runs/*/state.json"),

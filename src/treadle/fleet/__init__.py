@@ -17,7 +17,6 @@ as a report, and the scheduler stores it with the receipt. People and programs r
     schedule   an order's states, who works on what, what waits and why: `book` is pure
     run        one attempt: its process, its directory, its questions, its events and what it leaves
     join       how another machine becomes a worker
-    find       all orders as rows to filter, count and search
 
 Promises, and who keeps each:
     An accepted order runs to an end, and ends once; a repeated key makes no second order.      schedule/book

@@ -20,6 +20,7 @@ import msgspec
 
 from treadle.errors import Busy, LocalError, TreadleError
 from treadle.fleet.engine import places
+from treadle.fleet.engine.places import ProcessNote
 from treadle.io.files import is_locked, locked, read_if_there, write_atomic
 from treadle.io.paths import state_dir
 from treadle.io.process import table
@@ -35,13 +36,6 @@ MOST, WITHIN_SECONDS = 5, 600.0
 LOOK_SECONDS = 1.0
 START_SECONDS, STOP_SECONDS = 60.0, 90.0
 LAST_BYTES, LAST_LINES = 4096, 5
-
-
-class ProcessNote(msgspec.Struct, frozen=True, kw_only=True):
-    """Of a process, as many of ours note themselves, whatever else they add."""
-
-    pid: int
-    start: int
 
 
 class WatchedProcess(msgspec.Struct, frozen=True, kw_only=True):
@@ -114,7 +108,7 @@ def ensure() -> None:
 
 def running() -> ProcessNote | None:
     noted = NOTE.load_whole(_path("keeper.json")) if is_locked(_path("lock")) else None
-    return noted if noted is not None and table.lives(noted.pid, noted.start) else None
+    return noted if noted is not None and noted.alive else None
 
 
 def stop() -> bool:
@@ -122,8 +116,8 @@ def stop() -> bool:
     if watched():
         _change(lambda known: {})
     found, deadline = running(), time.monotonic() + STOP_SECONDS
-    if found is not None and (process := table.look(found.pid)) is not None:
-        table.send(process, signal.SIGTERM)
+    if found is not None:
+        found.signal(signal.SIGTERM)
     while is_locked(_path("lock")) or is_locked(
         _path("standby")
     ):  # it finishes what it is starting, so that what came of it is seen and ended
@@ -180,7 +174,7 @@ def lives(each: WatchedProcess) -> bool:
     if each.lock:
         return is_locked(each.lock)
     noted = NOTE.load_whole(each.note)
-    return noted is not None and table.lives(noted.pid, noted.start)
+    return noted is not None and noted.alive
 
 
 def main() -> None:
@@ -203,7 +197,7 @@ def main() -> None:
 
 def _keep(ending: threading.Event) -> None:
     with locked(_path("lock", made=True), 0):
-        NOTE.save(_path("keeper.json"), ProcessNote(pid=os.getpid(), start=table.start_time(os.getpid())))
+        NOTE.save(_path("keeper.json"), ProcessNote.mine())
         while not ending.is_set() and (wanted := watched()):
             ensure()
             for name, each in wanted.items():

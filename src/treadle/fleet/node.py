@@ -281,7 +281,7 @@ class Node:
                 slots=self.settings.slots,
                 labels=self.settings.labels,
                 agents=self.settings.agents,
-                offers=await asyncio.to_thread(_offers),
+                offers=await asyncio.to_thread(of_machine),
                 version=__version__,
                 heard=time.time(),
             )
@@ -463,15 +463,8 @@ def _how_it_ended(directory: str) -> str:
     return "its runner was ended" + (f": {lines[-1]}" if lines else ", without a word")
 
 
-def _offers() -> dict[str, tuple[str, ...]]:
-
-    return of_machine()
-
-
 def _forget_old_runs() -> None:
     """Remove the files of runs that ended long ago, but never a worktree: that may hold a person's work."""
-    import shutil
-
     for _, _, directory in runs.all_here():
         try:
             age = time.time() - os.stat(directory).st_mtime

@@ -187,7 +187,7 @@ def local_nodes() -> Iterator[tuple[str, table.Process | None]]:
         yield name, process
 
 
-def live_runners() -> list[tuple[str, int, runs.RunnerNote]]:
+def live_runners() -> list[tuple[str, int, places.ProcessNote]]:
     return [
         (order, attempt, note)
         for order, attempt, directory in runs.all_here()
@@ -253,7 +253,7 @@ async def down(
     runners = await _stop_runners(say)
     nodes = [process for _, process in local_nodes() if process is not None]
     for process in nodes:
-        _signal(process.pid, process.start, signal.SIGTERM)
+        table.send_to(process.pid, process.start, signal.SIGTERM)
     await _gone([(process.pid, process.start) for process in nodes])
     say(f"nodes   {len(nodes)} stopped")
     runners += await _stop_runners(say)  # a node may have started one before it heard that it is to leave
@@ -272,7 +272,7 @@ async def down(
 async def _stop_runners(say: Progress) -> int:
     runners = live_runners()
     for _, _, note in runners:
-        _signal(note.pid, note.start, signal.SIGTERM)
+        note.signal(signal.SIGTERM)
     await _gone([(note.pid, note.start) for _, _, note in runners])
     if runners:
         say(f"runners {len(runners)} stopped, their orders are given back")
@@ -295,19 +295,13 @@ async def _announce(fleet: places.Fleet) -> None:
         await bus.close()
 
 
-def _signal(pid: int, start: int, number: int) -> None:
-    process = table.look(pid)
-    if process is not None and process.start == start:
-        table.send(process, number)
-
-
 async def _gone(processes: list[tuple[int, int]]) -> None:
     """Wait for these to end; those that take too long are killed."""
     deadline = time.monotonic() + STOP_SECONDS
     while left := [each for each in processes if table.lives(*each)]:
         if time.monotonic() > deadline:
             for pid, start in left:
-                _signal(pid, start, signal.SIGKILL)
+                table.send_to(pid, start, signal.SIGKILL)
             deadline = time.monotonic() + STOP_SECONDS
         await asyncio.sleep(0.02)
 

@@ -174,7 +174,7 @@ def claimed(plan: GoalPlan, name: str, path: str) -> bool:
 
 async def stopping(plan: GoalPlan, bench: Bench) -> AsyncIterator[str]:
     """What keeps the plan's work from ever landing, by any agent, with what the commands printed."""
-    tip = await asyncio.to_thread(bench.tip)
+    tip = await asyncio.to_thread(bench.branch.tip)
     if plan.verify:
         done = await bench.check(tip, plan.verify, plan.setup, ())
         if not done.ok:
@@ -192,7 +192,7 @@ async def stopping(plan: GoalPlan, bench: Bench) -> AsyncIterator[str]:
 
 
 async def _found(plan: GoalPlan, bench: Bench) -> AsyncIterator[tuple[str, str, str]]:
-    tip = await asyncio.to_thread(bench.tip)
+    tip = await asyncio.to_thread(bench.branch.tip)
 
     async def run(command: str) -> tuple[bool, int | None, str]:
         done = await bench.check(tip, command, plan.setup, ())

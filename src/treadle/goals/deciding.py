@@ -5,7 +5,7 @@ the record. So the one who comes after a crash, or at the same time, does the sa
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 import msgspec
 
@@ -77,52 +77,17 @@ class Happened(msgspec.Struct, frozen=True, kw_only=True):
     event: records.AnyGoalEvent
 
 
-class SubmitWork(msgspec.Struct, frozen=True, kw_only=True):
-    step: str
+_Submission: TypeAlias = Literal["submit work", "submit review", "submit judge", "submit question", "board"]
+_Check: TypeAlias = Literal["try acceptance", "try plan", "run done"]
+"""Submit an order or a question that was decided on; read an answer and write down what it says; run commands on the
+branch as it is (of a step, of the whole plan, what proves the goal); queue a step's change in the train; tell the fleet
+what all orders of the goal may use together."""
 
 
-class SubmitReview(msgspec.Struct, frozen=True, kw_only=True):
-    step: str
-
-
-class SubmitJudge(msgspec.Struct, frozen=True, kw_only=True):
-    pass
-
-
-class SubmitQuestion(msgspec.Struct, frozen=True, kw_only=True):
-    about: str
-
-
-class TakeReview(msgspec.Struct, frozen=True, kw_only=True):
-    """Read the reviewer's answer and write down what it says."""
-
-    step: str
-
-
-class TakeJudgement(msgspec.Struct, frozen=True, kw_only=True):
-    pass
-
-
-class TryAcceptance(msgspec.Struct, frozen=True, kw_only=True):
-    step: str
-
-
-class BoardTrain(msgspec.Struct, frozen=True, kw_only=True):
-    """Queue its change in the train."""
-
-    step: str
-
-
-class TryPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """Try the check and every acceptance on the branch as it is."""
-
-
-class RunDone(msgspec.Struct, frozen=True, kw_only=True):
-    pass
-
-
-class TellBudget(msgspec.Struct, frozen=True, kw_only=True):
-    """Tell the fleet what all orders of the goal may use together."""
+class Do(msgspec.Struct, frozen=True):
+    what: _Submission | _Check | Literal["take review", "take judgement", "tell budget"]
+    about: str = ""
+    """The step, or what is asked."""
 
 
 class CancelOpen(msgspec.Struct, frozen=True, kw_only=True):
@@ -130,21 +95,7 @@ class CancelOpen(msgspec.Struct, frozen=True, kw_only=True):
     why: str
 
 
-GoalMove: TypeAlias = (
-    Happened
-    | SubmitWork
-    | SubmitReview
-    | SubmitJudge
-    | SubmitQuestion
-    | TakeReview
-    | TakeJudgement
-    | TryAcceptance
-    | TryPlan
-    | BoardTrain
-    | RunDone
-    | TellBudget
-    | CancelOpen
-)
+GoalMove: TypeAlias = Happened | Do | CancelOpen
 
 
 def moves(record: records.GoalRecord, plan: GoalPlan, seen: GoalSeen) -> Iterator[GoalMove]:
@@ -157,7 +108,7 @@ def moves(record: records.GoalRecord, plan: GoalPlan, seen: GoalSeen) -> Iterato
     if void := tuple(order for order in record.void if order in open_):
         yield CancelOpen(orders=void, why="there is more to do, so it is asked later")
     if not seen.budget_known:  # the process that began the goal or raised its budget did not finish that
-        yield TellBudget()
+        yield Do("tell budget")
     yield from _heard(record, seen)
     if record.state == "running":
         yield from _Deciding(record, plan, seen).decided()
@@ -183,7 +134,7 @@ def _heard(record: records.GoalRecord, seen: GoalSeen) -> Iterator[GoalMove]:
     for about, order in record.questions.items():
         asked = seen.orders.get(order, nothing)
         if not asked.stored:
-            yield SubmitQuestion(about=about)
+            yield Do("submit question", about)
         elif asked.ended:
             by = asked.by if asked.ok else "deadline"
             yield Happened(
@@ -196,7 +147,7 @@ def _heard(record: records.GoalRecord, seen: GoalSeen) -> Iterator[GoalMove]:
         elif step.state in ("working", "landing") and found.retried_as:
             yield Happened(event=records.StepPlaced(at=seen.now, step=name, order=found.retried_as, fresh=False))
         elif step.state == "working" and not found.stored:
-            yield SubmitWork(step=name)
+            yield Do("submit work", name)
         elif step.state == "working" and found.cancelled:
             yield Happened(event=records.StepDropped(at=seen.now, step=name, why=found.why))
         elif step.state == "working" and found.ended:
@@ -211,21 +162,21 @@ def _heard(record: records.GoalRecord, seen: GoalSeen) -> Iterator[GoalMove]:
         elif step.state == "reviewing" and step.review:
             review = seen.orders.get(step.review, nothing)
             if not review.stored:
-                yield SubmitReview(step=name)
+                yield Do("submit review", name)
             elif review.ended:
-                yield TakeReview(step=name)
+                yield Do("take review", name)
         elif step.state == "landing" and found.left_out and found.given_up:
             yield Happened(event=records.StepDropped(at=seen.now, step=name, why=found.left_out))
         elif step.state == "landing" and found.left_out:
             yield Happened(event=records.StepLeftOut(at=seen.now, step=name, why=found.left_out, helped=found.helped))
         elif step.state == "landing" and not found.rides:
-            yield BoardTrain(step=name)
+            yield Do("board", name)
     if record.judge:
         judge = seen.orders.get(record.judge, nothing)
         if not judge.stored:
-            yield SubmitJudge()
+            yield Do("submit judge")
         elif judge.ended:
-            yield TakeJudgement()
+            yield Do("take judgement")
 
 
 class _Deciding:
@@ -245,7 +196,7 @@ class _Deciding:
 
     def _go_on(self) -> None:
         if not self.record.tried and not self.record.placed:  # before an agent is paid
-            return self.found.append(TryPlan())
+            return self.found.append(Do("try plan"))
         if self.record.wrong:
             if not self._agreed("tried", "Nothing could land with these commands. Go on?", self.record.wrong):
                 return
@@ -305,7 +256,7 @@ class _Deciding:
             return
         if planned.accept and not planned.already:
             if not step.accept:
-                return self.found.append(TryAcceptance(step=name))
+                return self.found.append(Do("try acceptance", name))
             title = f"The acceptance of {name} passes before anything is done. Do it anyway?"
             if step.accept == "passes" and not self._gate(f"accept:{name}", title, name, "\n".join(planned.accept)):
                 return
@@ -394,7 +345,7 @@ class _Deciding:
         if record.judge or record.questions.keys() & {f"round:{record.round}"}:
             return
         if record.done is None or record.done.tip != self.seen.tip:
-            return self.found.append(RunDone())
+            return self.found.append(Do("run done"))
         agent = role_of(self.plan, "judge")[0]
         if record.judged is None and agent not in ("none", PERSON):
             if self._room():

@@ -22,23 +22,7 @@ from treadle.fleet.engine.controller import Controller, Drive
 from treadle.fleet.orders import encode, new_id
 from treadle.goals import briefing, commands, deciding, store
 from treadle.goals.check import stopping
-from treadle.goals.deciding import (
-    BoardTrain,
-    CancelOpen,
-    GoalMove,
-    GoalSeen,
-    Happened,
-    RunDone,
-    SubmitJudge,
-    SubmitQuestion,
-    SubmitReview,
-    SubmitWork,
-    TakeJudgement,
-    TakeReview,
-    TellBudget,
-    TryAcceptance,
-    TryPlan,
-)
+from treadle.goals.deciding import CancelOpen, Do, GoalMove, GoalSeen, Happened
 from treadle.goals.observation import answer_of, last_words, look, open_orders, touched_by
 from treadle.landing import train as trains
 from treadle.landing.bench import Bench
@@ -152,6 +136,8 @@ LOOK_SECONDS = 0.5
 CLOSED_SECONDS = 60.0
 """For so long after its end a goal is looked at: another foreman may just be placing an order of it."""
 OUTPUT = 3000
+CHECKS = ("try acceptance", "try plan", "run done")
+"""What may take long: other things are done meanwhile."""
 
 
 class Foreman(Controller):
@@ -246,9 +232,9 @@ class GoalDrive(Drive):
         plan = await self._planned(record)
         seen = await look(self.bus, record, plan, sure=True)
         for move in deciding.moves(record, plan, seen):
-            if isinstance(move, TryAcceptance | TryPlan | RunDone):
+            if isinstance(move, Do) and move.what in CHECKS:
                 if move not in self._long:
-                    self._long[move] = asyncio.create_task(self._check(move, record, plan, seen))
+                    self._long[move] = asyncio.create_task(self._check(move, record, plan))
                 continue
             await self._do(move, record, revision, plan, seen)
             return True
@@ -263,28 +249,28 @@ class GoalDrive(Drive):
         match move:
             case Happened():
                 await store.write(self.bus, record, revision, [move.event])
-            case TellBudget():
-                await briefing.tell(self.bus, record.id, plan, record.raised)
-                await asyncio.sleep(LOOK_SECONDS)  # the scheduler takes it up
-            case SubmitQuestion():
-                await self._ask(record, move.about)
-            case SubmitWork():
-                await self._submit_work(record, revision, plan, move.step, seen)
-            case SubmitReview():
-                await self._submit_review(record, plan, move.step, seen)
-            case SubmitJudge():
-                await client.submit(self.bus, [briefing.judge(record, plan, seen)])
-            case TakeReview():
-                await self._take_review(record, revision, move.step, seen)
-            case TakeJudgement():
-                await self._take_judgement(record, revision, plan, seen)
-            case BoardTrain():
-                await self._board(record, move.step)
             case CancelOpen():
                 for order in move.orders:
                     with contextlib.suppress(LocalError):  # it has ended meanwhile
                         await client.cancel(self.bus, order, why=move.why, by="goal")
                 await asyncio.sleep(LOOK_SECONDS)
+            case Do("tell budget"):
+                await briefing.tell(self.bus, record.id, plan, record.raised)
+                await asyncio.sleep(LOOK_SECONDS)  # the scheduler takes it up
+            case Do("submit question", about):
+                await self._ask(record, about)
+            case Do("submit work", step):
+                await self._submit_work(record, plan, step, seen)
+            case Do("submit review", step):
+                await self._submit_review(record, plan, step, seen)
+            case Do("submit judge"):
+                await client.submit(self.bus, [briefing.judge(record, plan, seen)])
+            case Do("take review", step):
+                await self._take_review(record, revision, step, seen)
+            case Do("take judgement"):
+                await self._take_judgement(record, revision, plan, seen)
+            case Do("board", step):
+                await self._board(record, step)
 
     # Orders...
 
@@ -295,7 +281,7 @@ class GoalDrive(Drive):
                 await client.submit(self.bus, [spec])
                 return
 
-    async def _submit_work(self, record: GoalRecord, revision: int, plan: GoalPlan, name: str, seen: GoalSeen) -> None:
+    async def _submit_work(self, record: GoalRecord, plan: GoalPlan, name: str, seen: GoalSeen) -> None:
         step = record.steps[name]
         if not step.fresh:
             answer = record.answers.get(f"red:{name}:{step.reds}")
@@ -321,8 +307,7 @@ class GoalDrive(Drive):
         diff = (await asyncio.to_thread(user.run, "diff", "--no-ext-diff", base, commit)).stdout.decode(
             "utf-8", "replace"
         )
-        planned = next(each for each in plan.order if each.id == name)
-        judge = await asyncio.to_thread(touched_by, user, record.branch, order, planned)
+        judge = await asyncio.to_thread(touched_by, user, record.branch, order, _order_of(plan, name))
         words = ("diff", "--no-ext-diff", base, commit, "--", *(f":(top,literal){path}" for path in judge))
         checks = (await asyncio.to_thread(user.run, *words)).stdout.decode("utf-8", "replace") if judge else ""
         await client.submit(self.bus, [briefing.review(record, plan, name, commit, base, diff, seen, judge, checks)])
@@ -382,26 +367,24 @@ class GoalDrive(Drive):
 
     # Checks, which may take long...
 
-    async def _check(
-        self, move: TryAcceptance | TryPlan | RunDone, record: GoalRecord, plan: GoalPlan, seen: GoalSeen
-    ) -> None:
+    async def _check(self, move: Do, record: GoalRecord, plan: GoalPlan) -> None:
         user = await asyncio.to_thread(checkouts.around, record.root)
         bench = await asyncio.to_thread(Bench, trains.name_of(user.common, record.branch), user, record.branch)
-        tip = await asyncio.to_thread(bench.tip)
-        if isinstance(move, RunDone):
+        tip = await asyncio.to_thread(bench.branch.tip)
+        if move.what == "run done":
             done = await bench.check(tip, plan.done, plan.setup, ())
             result = DoneSeen(tip=tip, ok=done.ok, output=done.output_tail.strip()[-OUTPUT:])
             event: AnyGoalEvent = DoneChecked(at=time.time(), seen=result)
-        elif isinstance(move, TryPlan):
+        elif move.what == "try plan":
             event = PlanTried(at=time.time(), wrong="\n".join([each async for each in stopping(plan, bench)]))
         else:
-            commands = _order_of(plan, move.step).accept
+            commands = _order_of(plan, move.about).accept
             checks: list[Check] = []
             for command in commands:  # one that fails is enough: it says that something is to be done
                 checks.append(await bench.check(tip, command, plan.setup, ()))
                 if not checks[-1].ok:
                     break
-            event = AcceptanceTried(at=time.time(), step=move.step, passes=all(each.ok for each in checks))
+            event = AcceptanceTried(at=time.time(), step=move.about, passes=all(each.ok for each in checks))
 
         def still(now: GoalRecord) -> Sequence[AnyGoalEvent]:
             """Unless another foreman was quicker, or it is no longer asked."""

@@ -103,16 +103,10 @@ async def lines(bus: Bus) -> list[GoalLine]:
 def _line(record: GoalRecord, budgets: Mapping[str, Budget]) -> GoalLine:
     spent = budgets.get(f"project:{record.id}", Budget())
     states = [step.state for step in record.steps.values()]
+    same = ("id", "goal", "state", "branch", "by", "began", "ended", "why")
     return GoalLine(
-        id=record.id,
-        goal=record.goal,
-        state=record.state,
-        branch=record.branch,
+        **{field: getattr(record, field) for field in same},
         repository=record.root,
-        by=record.by,
-        began=record.began,
-        ended=record.ended,
-        why=record.why,
         orders=len(states),
         there=sum(state in MET for state in states),
         dropped=states.count("dropped"),
@@ -164,17 +158,12 @@ async def _asked(bus: Bus, record: GoalRecord) -> tuple[GoalAsk, ...]:
 def _step(record: GoalRecord, plan: GoalPlan, planned: PlannedOrder, wave: Mapping[str, int]) -> StepView:
     step = record.steps[planned.id]
     waits = deciding.waits_for(record, plan, planned, wave) if step.state == "waiting" and not record.ended else ""
+    same = ("state", "order", "review", "commit", "reds", "why", "used")
     return StepView(
+        **{field: getattr(step, field) for field in same},
         id=planned.id,
         title=planned.title or planned.task.strip().splitlines()[0],
-        state=step.state,
         after=planned.after,
         agent=planned.agent or deciding.role_of(plan, "worker")[0],
-        order=step.order,
-        review=step.review,
-        commit=step.commit,
-        reds=step.reds,
-        why=step.why,
         waits=waits,
-        used=step.used,
     )

@@ -173,12 +173,6 @@ class Bench:
         found = settings_of(text).require
         return found if found != LEVELS[0] else ""
 
-    def tip(self) -> str:
-        return self.branch.tip()
-
-    def contains(self, commit: str) -> bool:
-        return self.branch.contains(commit)
-
     def keep(self, order: str, commit: str, bundle: tuple[bytes, str], base: str) -> None:
         """Bring an order's change into the store, every object hashed on the way."""
         ref = f"refs/train/{order}"
@@ -309,7 +303,7 @@ class Bench:
         """Check a commit in fresh directories, confined. `on`: only what it changes of that one, by its judge."""
         from treadle.sandboxed.checks import verified_check
 
-        tip = await asyncio.to_thread(self.tip)
+        tip = await asyncio.to_thread(self.branch.tip)
         base, work = [(await asyncio.to_thread(self.store.borrow_tree, each))[0] for each in (on or commit, commit)]
         empty: dict[str, str] = {}
 
@@ -337,17 +331,9 @@ class Bench:
 
     # Landing...
 
-    def move(self, old: str, new: str) -> list[str]:
-        """Move the branch, by compare-and-set. Returns the checkouts whose files could not follow."""
-        return self.branch.move(old, new)
-
     def give_up(self, new: str) -> bool:
         """Withdraw what only a forge can still land. False when it has landed."""
         return not isinstance(self.branch, RequestedBranch) or self.branch.give_up(new)
-
-    def look(self, old: str, new: str) -> None:
-        """Raise WorkspaceError if a checkout of the branch stands in the way."""
-        self.branch.look(old, new)
 
     def merged_refs(self, tip: str) -> list[str]:
         """The refs of ours in the user's repository that a branch at `tip` makes needless: it has their commits."""

@@ -92,7 +92,7 @@ class SendingBack:
 
     async def _start(self, entry: ReturnedChange) -> HelpStart:
         await bring(self.bus, self.bench, entry.order, entry.commit)
-        tip = await asyncio.to_thread(self.bench.tip)
+        tip = await asyncio.to_thread(self.bench.branch.tip)
         return await asyncio.to_thread(returned.start, self.bench.store, tip, entry.commit)
 
     async def _make(self, record: TrainRecord, entry: ReturnedChange, first: Spec, to: Helper, start: HelpStart) -> str:

@@ -450,9 +450,9 @@ class Train(Drive):
     async def _recover(self) -> bool:
         """Hold the record against the branch. Returns whether that changed it."""
         intent, before = self.record.landing, self.record.tip
-        tip = await asyncio.to_thread(self.bench.tip)
+        tip = await asyncio.to_thread(self.bench.branch.tip)
         named = [commit for commit in (before, intent.new if intent else "") if commit]
-        has = {commit: await asyncio.to_thread(self.bench.contains, commit) for commit in named}
+        has = {commit: await asyncio.to_thread(self.bench.branch.contains, commit) for commit in named}
         after = queue.recovered(self.record, tip, has, time.time())
         if after == self.record:
             return False
@@ -566,7 +566,7 @@ class Train(Drive):
         after = self.record
         for each in list(chosen):
             try:
-                if await asyncio.to_thread(self.bench.contains, each.commit):
+                if await asyncio.to_thread(self.bench.branch.contains, each.commit):
                     chosen.remove(each)
                     await self._note_there(each.order)
                     after = queue.left_out(after, self._out(each.order, "there", "the branch has it already"))
@@ -676,7 +676,7 @@ class Train(Drive):
     async def _begin_landing(self, step: LandCar) -> bool:
         """Store the intent, unless a checkout of the branch stands in the way: then the train stops and says why."""
         try:
-            await asyncio.to_thread(self.bench.look, step.car.on, step.car.commit)
+            await asyncio.to_thread(self.bench.branch.look, step.car.on, step.car.commit)
         except WorkspaceError as error:
             await self._stop_for(error)
             return True
@@ -697,7 +697,7 @@ class Train(Drive):
         intent = self.record.landing
         assert intent is not None
         try:
-            self._behind = await asyncio.to_thread(self.bench.move, intent.old, intent.new)
+            self._behind = await asyncio.to_thread(self.bench.branch.move, intent.old, intent.new)
         except NotYet as error:
             if self._waits != str(error):
                 self._waits = str(error)

@@ -244,23 +244,26 @@ def _view(
     shown: Sequence[TrainChange],
     orders: dict[str, Order],
 ) -> TrainView:
+    same = (
+        "repository",
+        "branch",
+        "verify",
+        "slots",
+        "tip",
+        "landed",
+        "checks",
+        "flaky",
+        "paused",
+        "delay",
+        "row",
+        "apart",
+    )
     return TrainView(
+        **{field: getattr(record, field) for field in same},
         name=name,
-        repository=record.repository,
-        branch=record.branch,
-        verify=record.verify,
-        slots=record.slots,
-        tip=record.tip,
-        landed=record.landed,
-        checks=record.checks,
-        flaky=record.flaky,
         reds=record.red / record.seen,
         oldest=min((each.at for each in record.queue), default=None),
-        paused=record.paused,
-        delay=record.delay,
         landing=record.landing.orders if record.landing else (),
-        row=record.row,
-        apart=record.apart,
         changes=tuple(_row(each, orders.get(each.order)) for each in shown),
         history=tuple(_landed(each, orders.get(each.order)) for each in landed),
     )
@@ -278,18 +281,10 @@ def _row(change: TrainChange, order: Order | None) -> ChangeRow:
 
 
 def _landed(proof: LandedRecord, order: Order | None) -> LandedRow:
-    return LandedRow(
-        order=proof.order,
-        seq=proof.seq,
-        commit=proof.commit,
-        at=proof.at,
-        title=order.title if order else "",
-        goal=order.project if order else "",
-        agent=order.agent if order else "",
-        verify=proof.verify,
-        receipt=proof.receipt,
-        used=order.used if order else None,
-    )
+    fields = {name: getattr(proof, name) for name in ("order", "seq", "commit", "at", "verify", "receipt")}
+    if order is None:
+        return LandedRow(**fields)
+    return LandedRow(**fields, title=order.title, goal=order.project, agent=order.agent, used=order.used)
 
 
 async def ask_to_land(

@@ -11,6 +11,7 @@ Flow: a request passes `gate`, is checked against the types of its call, and bec
 `envelope` writes as JSON. `fleet_link` reads the engine's streams once for all watchers, feeds the index and wakes
 topics (`live`). `server` joins this with the page's files (`web`); `background` runs it as a process of its own.
 
+    order_index, order_rows   all orders as rows to filter and count: a copy of the engine's streams
     api        the table of calls, their handlers by subject, and the OpenAPI document
     live       the WebSocket, its topics, and server-sent events
     notify     notices to browsers, phones and other programs

@@ -13,9 +13,9 @@ from treadle.errors import TreadleError
 from treadle.fleet.engine import places, tasks
 from treadle.fleet.engine.bus import EVENTS, STATE, Bus, Entry
 from treadle.fleet.engine.streams import Pull
-from treadle.fleet.find.index import OrderIndex, streams_of, value_of
-from treadle.fleet.find.order_rows import OrderRow
 from treadle.serve.envelope import RequestRefused
+from treadle.serve.order_index import OrderIndex, streams_of, value_of
+from treadle.serve.order_rows import OrderRow
 from treadle.wire.fleet import keys
 
 # Reads both streams of the engine once for all: into the index, and to the watchers.

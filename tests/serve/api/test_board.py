@@ -8,16 +8,16 @@ from contextlib import asynccontextmanager
 import pytest
 
 from tests.fleet.conftest import Start, give, spec
-from tests.fleet.find.test_index import order
 from tests.serve.conftest import WAIT, Follow, Web
+from tests.serve.test_order_index import order
 from treadle.fleet import client
 from treadle.fleet.engine import places
 from treadle.fleet.engine.bus import Bus, Entry
-from treadle.fleet.find.index import OrderIndex
 from treadle.fleet.orders import encode
 from treadle.serve.api import board
 from treadle.serve.api.board import Board
 from treadle.serve.fleet_link import FleetLink
+from treadle.serve.order_index import OrderIndex
 from treadle.wire.fleet.messages import RunActivity, Wait, Why
 from treadle.wire.fleet.records import AnswerRecord, AskRecord
 

@@ -6,14 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.fleet.find.test_index import event
 from tests.serve.live.followed import write
+from tests.serve.test_order_index import event
 from tests.wire.test_translations import hold
 from treadle.errors import NotFound
 from treadle.fleet.engine.bus import Bus
-from treadle.fleet.find.index import OrderIndex
 from treadle.serve.api import orders
 from treadle.serve.api.orders import CUT, EventPage, Shown, event_page, joined, one_event, unpacked
+from treadle.serve.order_index import OrderIndex
 
 
 def shown(*events: dict[str, Any]) -> list[Shown]:

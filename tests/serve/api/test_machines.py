@@ -6,13 +6,13 @@ import time
 import msgspec
 
 from tests.fleet.conftest import Start, give, spec, until_state
-from tests.fleet.find.test_index import event, order
 from tests.serve.conftest import WAIT, Web
+from tests.serve.test_order_index import event, order
 from treadle.fleet.engine.bus import Bus
-from treadle.fleet.find.index import OrderIndex
 from treadle.fleet.orders import encode
 from treadle.serve.api import machines
 from treadle.serve.fleet_link import FleetLink
+from treadle.serve.order_index import OrderIndex
 from treadle.wire.fleet.records import Attempt, Note, Used
 from treadle.wire.fleet.train import QueuedChange, TrainRecord
 

@@ -9,10 +9,10 @@ from tests.fleet.conftest import give, spec
 from tests.serve.conftest import WAIT, Follow, Web
 from tests.serve.live.followed import numbers, write
 from treadle.fleet.engine.bus import Bus, Entry
-from treadle.fleet.find.index import OrderIndex
-from treadle.fleet.find.order_rows import OrderRow
 from treadle.serve import fleet_link as feeds
 from treadle.serve.fleet_link import Feed
+from treadle.serve.order_index import OrderIndex
+from treadle.serve.order_rows import OrderRow
 
 
 async def test_a_run_that_is_opened_while_events_come_has_no_gap_before_the_index_has_them(

@@ -21,10 +21,10 @@ from treadle.errors import ConfigError
 from treadle.fleet import client
 from treadle.fleet.engine import places
 from treadle.fleet.engine.bus import Bus, Entry
-from treadle.fleet.find.order_rows import OrderRow
 from treadle.fleet.orders import encode
 from treadle.serve.notify import notices
 from treadle.serve.notify.notices import Notice, Notices, parse
+from treadle.serve.order_rows import OrderRow
 from treadle.serve.site import Site
 from treadle.serve.tokens import Tokens
 from treadle.wire.fleet.records import AnswerRecord, AskRecord, Note

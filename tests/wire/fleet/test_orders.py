@@ -15,7 +15,8 @@ from treadle.wire.fleet.orders import OURS, OrderRequest, Spec, declared, read_r
 
 
 def test_what_is_set_when_an_order_is_submitted_cannot_be_given() -> None:
-    assert {"format", "id", "asked", "answer", "bundle", "judge", "series", "retry_of", "by", "created"} == OURS
+    ours = {"format", "id", "asked", "answer", "bundle", "judge", "series", "retry_of", "shares", "by", "created"}
+    assert ours == OURS
 
 
 def test_every_way_in_has_every_field() -> None:

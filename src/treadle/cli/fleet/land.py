@@ -118,7 +118,7 @@ def now(
             return record, {}, idle  # what others have queued is not what was asked for
 
         made = trains.Train(bus, train, record, root=root, say=say)
-        if queue.lacks_check(record) and not made.bench.project_check(made.bench.tip())[0]:
+        if queue.lacks_check(record) and not made.bench.project_check(made.bench.branch.tip())[0]:
             raise ConfigError(f"no check is set for {record.branch}", hint="give one: --verify 'make test'")
 
         def settled(record: TrainRecord) -> bool:

@@ -72,8 +72,6 @@ def keep(
 
 
 async def _old(bus: Bus, age: float, archive: str | None) -> list[str]:
-    import msgspec
-
     from treadle.fleet.schedule.scheduler import ended_before, records
 
     names = []

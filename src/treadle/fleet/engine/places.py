@@ -25,6 +25,7 @@ from msgspec.structs import replace
 from treadle.errors import MissingExtra, NotFound, StorageError
 from treadle.io.files import locked, read
 from treadle.io.paths import private_dir, state_dir
+from treadle.io.process import table
 from treadle.io.records import FileRecord
 
 if TYPE_CHECKING:
@@ -173,6 +174,24 @@ def library() -> Any:
 
 
 FORMAT = 1
+
+
+class ProcessNote(msgspec.Struct, frozen=True, kw_only=True):
+    """Of a process, as many of ours note themselves, whatever else they add."""
+
+    pid: int
+    start: int
+
+    @classmethod
+    def mine(cls) -> ProcessNote:
+        return ProcessNote(pid=os.getpid(), start=table.start_time(os.getpid()))
+
+    @property
+    def alive(self) -> bool:
+        return table.lives(self.pid, self.start)
+
+    def signal(self, number: int) -> None:
+        table.send_to(self.pid, self.start, number)
 
 
 class Fleet(msgspec.Struct, frozen=True, kw_only=True):

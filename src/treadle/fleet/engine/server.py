@@ -179,11 +179,9 @@ class Program(NamedTuple):
     """`PATH`, or `wheel` for the one that was installed with us."""
 
 
-class RunningServer(msgspec.Struct, frozen=True, kw_only=True):
+class RunningServer(places.ProcessNote, frozen=True, kw_only=True):
     """What we note about the server that we started."""
 
-    pid: int
-    start: int
     started: float
     version: str = ""
 
@@ -233,7 +231,7 @@ def is_up() -> bool:
 def running() -> RunningServer | None:
     """The server of this store, if it lives."""
     noted = SERVER.load_whole(os.path.join(directory(), "server.json"))
-    return noted if noted is not None and table.lives(noted.pid, noted.start) else None
+    return noted if noted is not None and noted.alive else None
 
 
 def free_port() -> int:
@@ -335,7 +333,7 @@ def reload() -> None:
     """Have the server read its users again; connections stay open."""
     found = running()
     if found is not None:
-        _signal(found, signal.SIGHUP)
+        found.signal(signal.SIGHUP)
 
 
 def await_user(fleet: places.Fleet, role: str, seconds: float = 10.0) -> None:
@@ -367,20 +365,14 @@ def stop(seconds: float = STOP_SECONDS) -> bool:
     found = running()
     if found is None:
         return False
-    _signal(found, signal.SIGTERM)
+    found.signal(signal.SIGTERM)
     deadline = time.monotonic() + seconds
     while (now := running()) == found or (now is None and is_up()):  # another one: a node has restarted it
         if time.monotonic() > deadline:
-            _signal(found, signal.SIGKILL)
+            found.signal(signal.SIGKILL)
             deadline = time.monotonic() + seconds
         time.sleep(0.02)
     return True
-
-
-def _signal(found: RunningServer, signum: int) -> None:
-    process = table.look(found.pid)
-    if process is not None and process.start == found.start:
-        table.send(process, signum)
 
 
 def disk_used() -> int:

@@ -37,6 +37,7 @@ from treadle.events import (
     Asked,
     ContextHandoff,
     Failed,
+    Message,
     Retrying,
     ToolDenied,
     ToolEnded,
@@ -50,7 +51,7 @@ from treadle.fleet.engine import streams
 from treadle.fleet.engine.bus import STATE, Bus, Stale
 from treadle.fleet.engine.streams import Pull
 from treadle.fleet.orders import NULL, encode, read_order, read_spec
-from treadle.fleet.run import null, resumption, trees
+from treadle.fleet.run import resumption, trees
 from treadle.fleet.run.attempt import (
     OUTPUT_MAX,
     VERIFY,
@@ -62,7 +63,7 @@ from treadle.fleet.run.attempt import (
     of,
 )
 from treadle.fleet.run.questions import Questions
-from treadle.fleet.run.resumption import Before, Checkpoints
+from treadle.fleet.run.resumption import Checkpoints
 from treadle.fleet.run.typed_answers import TypedAnswer
 from treadle.io.process import table
 from treadle.io.tasks import unless
@@ -72,7 +73,7 @@ from treadle.sessions.handover import Gathering
 from treadle.wire.fleet import keys
 from treadle.wire.fleet.messages import RateReported, RunActivity, RunBeatAnswer, TreeSeen
 from treadle.wire.fleet.orders import Spec
-from treadle.wire.fleet.records import NOT_HERE, AgentQuestion, Order, SayRecord, Used
+from treadle.wire.fleet.records import NOT_HERE, AgentQuestion, SayRecord, Used
 from treadle.wire.sidecar.receipts import AssistantSaid, Receipt
 
 if TYPE_CHECKING:
@@ -354,29 +355,14 @@ def _description(held: Mapping[str, list[str]]) -> str:
 # So a check can be an order like any other: on any node that has the commit, with a receipt, done or failed.
 
 
-class CommandsRun(Protocol):
-    """What is needed of an attempt that is carried out."""
-
-    attempt: RunningAttempt
-    spec: Spec
-    before: Before
-    result: dict[str, Any]
-
-    async def prepare(self) -> None: ...
-    async def set_up(self) -> None: ...
-    async def run_check(self) -> Check: ...
-    async def keep_finished(self, result: dict[str, Any]) -> str: ...
-    async def take(self, event: AnyEvent) -> None: ...
-
-
-async def run(execution: CommandsRun) -> Ended:
+async def run(execution: Execution) -> Ended:
     attempt, spec = execution.attempt, execution.spec
     if not spec.setup and not spec.verify:
-        return await null.run(attempt, execution.take)
+        return await pretend(attempt, execution.take)
     await execution.prepare()
     if spec.setup and not spec.judge and not execution.before.restored:
         await unless(attempt.stopping.wait(), execution.set_up())
-    ended = await null.run(attempt, execution.take)
+    ended = await pretend(attempt, execution.take)
     if ended.outcome != "done":
         return ended
     result: dict[str, Any] = {"verified": None}
@@ -384,7 +370,7 @@ async def run(execution: CommandsRun) -> Ended:
     if spec.verify:
         done = await unless(attempt.stopping.wait(), execution.run_check())
         if done is None:
-            return null.stopped(attempt)
+            return _stopped(attempt)
         result = {"verified": done.ok, "says": done.output_tail.strip()[-OUTPUT_MAX:]}
         if done.evidence:
             result["evidence"] = done.evidence.word
@@ -396,6 +382,31 @@ async def run(execution: CommandsRun) -> Ended:
             outcome="failed", why=why, reason=VERIFY, fault="verify", output=result["says"], result=execution.result
         )
     return Ended(outcome="done", result=execution.result)
+
+
+async def pretend(attempt: RunningAttempt, take: Callable[[Message], Awaitable[None]]) -> Ended:
+    """`null` does nothing, `null:SECONDS:EVENTS` does it slowly: for trials and measurements."""
+    _, _, rest = attempt.spec.agent.partition(":")
+    seconds, _, count = rest.partition(":")
+    events = int(count or 1) if rest else 0
+    for number in range(events):
+        await take(Message(text=f"{number + 1} of {events}", seq=number + 1))
+        try:
+            async with asyncio.timeout(float(seconds or 0) / events):
+                await attempt.stopping.wait()
+        except TimeoutError:
+            continue
+        break
+    if attempt.stopping.is_set():
+        return _stopped(attempt)
+    return Ended(outcome="done", result={"says": "nothing was to be done"})
+
+
+def _stopped(attempt: RunningAttempt) -> Ended:
+    """The end of an order that was stopped; without a reason, another attempt has it and no one reads this."""
+    outcome = "cancelled" if attempt.stopped is None or attempt.stopped.code == "cancelled" else "failed"
+    reason = attempt.stopped.code if attempt.stopped is not None else "cancelled"
+    return Ended(outcome=outcome, why=str(attempt.stopped or ""), reason=reason)
 
 
 # What orders leave for each other, so that nothing is found out twice: capsules, symbols and the ledger.
@@ -447,16 +458,10 @@ async def _closure(bus: Bus, parents: tuple[str, ...]) -> list[tuple[str, dict[s
         order, spec = await bus.get(keys.ORDER(name)), await bus.get(keys.SPEC(name))
         if name in found or order is None or spec is None:
             continue
-        entry = _capsule_of(read_order(order))
-        if entry:
-            found[name] = entry
+        if isinstance(stored := read_order(order).result.get("capsule"), dict) and stored:
+            found[name] = stored
         waiting += read_spec(spec.value).after
     return list(reversed(found.items()))
-
-
-def _capsule_of(order: Order) -> dict[str, str]:
-    stored = order.result.get("capsule")
-    return stored if isinstance(stored, dict) else {}
 
 
 def _shown(name: str, parts: dict[str, str]) -> str:

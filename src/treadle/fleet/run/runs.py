@@ -5,8 +5,8 @@ import os
 import msgspec
 
 from treadle.fleet.engine import places
+from treadle.fleet.engine.places import ProcessNote
 from treadle.io.files import is_locked
-from treadle.io.process import table
 from treadle.io.records import FileRecord
 from treadle.wire.fleet.orders import Spec
 from treadle.wire.fleet.records import Order
@@ -25,17 +25,8 @@ class RunJob(msgspec.Struct, frozen=True, kw_only=True):
     lease: float
 
 
-class RunnerNote(msgspec.Struct, frozen=True, kw_only=True):
-    pid: int
-    start: int
-
-    @property
-    def alive(self) -> bool:
-        return table.lives(self.pid, self.start)
-
-
 JOB = FileRecord(RunJob, format=FORMAT, sync=False)
-RUNNER = FileRecord(RunnerNote, sync=False)
+RUNNER = FileRecord(ProcessNote, sync=False)
 
 
 def directory(order: str, attempt: int) -> str:
@@ -58,11 +49,10 @@ def lock_of(path: str) -> str:
 
 
 def note_runner(path: str) -> None:
-    note = RunnerNote(pid=os.getpid(), start=table.start_time(os.getpid()))
-    RUNNER.save(os.path.join(path, "runner.json"), note)
+    RUNNER.save(os.path.join(path, "runner.json"), ProcessNote.mine())
 
 
-def runner_of(path: str) -> RunnerNote | None:
+def runner_of(path: str) -> ProcessNote | None:
     """The runner of an attempt, if it lives."""
     if not is_locked(lock_of(path)):
         return None

@@ -199,8 +199,6 @@ class WorkTaker:
 
     async def head(self) -> str:
         """What the agent has committed, brought into the store: a descendant of the start, or the start itself."""
-        import asyncio
-
         mark = await asyncio.to_thread(_head_mark, self.tree.top)
         if mark in (self.tree.start, ""):
             return self.tree.start
@@ -210,8 +208,6 @@ class WorkTaker:
 
     async def _commits(self) -> str:
         """Its commits, in a bundle that is made inside a sandbox, and only there: its git may run other programs."""
-        import asyncio
-
         from treadle.sandboxed.repositories import bundle_of
 
         try:

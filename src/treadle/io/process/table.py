@@ -129,6 +129,12 @@ def descendants(root: int, among: list[Process] | None = None, *, apart: Contain
     return found
 
 
+def send_to(pid: int, start: int, signum: int) -> bool:
+    """Send a signal to a process that was noted down. False when it is gone."""
+    process = look(pid)
+    return process is not None and process.start == start and send(process, signum)
+
+
 def send(process: Process, signum: int) -> bool:
     """Signal exactly this process. False when it is gone, even if its pid is in use again, or when it is not ours."""
     try:

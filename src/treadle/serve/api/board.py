@@ -17,11 +17,11 @@ from treadle.errors import TreadleError
 from treadle.fleet import client
 from treadle.fleet.engine import tasks
 from treadle.fleet.engine.bus import Entry
-from treadle.fleet.find.order_rows import OrderFilter, OrderRow
 from treadle.fleet.schedule import liveness
 from treadle.landing.changes import TrainChange
 from treadle.landing.views import all_changes
 from treadle.serve.fleet_link import FleetLink
+from treadle.serve.order_rows import OrderFilter, OrderRow
 from treadle.wire.fleet.messages import Why
 from treadle.wire.fleet.records import AnswerRecord, Control
 from treadle.wire.fleet.states import AT_WORK, ENDED

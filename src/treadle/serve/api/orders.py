@@ -17,8 +17,6 @@ from treadle.fleet import client, results, sample
 from treadle.fleet.client import Given
 from treadle.fleet.engine import places
 from treadle.fleet.engine.bus import EVENTS, Bus
-from treadle.fleet.find.index import OrderIndex
-from treadle.fleet.find.order_rows import Listed, OrderFilter
 from treadle.fleet.orders import begun
 from treadle.fleet.results import Comment
 from treadle.fleet.schedule import liveness
@@ -33,6 +31,8 @@ from treadle.receipts.evidence import screen
 from treadle.serve.api.calls import Asking, RequestBody, call
 from treadle.serve.colours import ShownChanges, shown
 from treadle.serve.envelope import answer
+from treadle.serve.order_index import OrderIndex
+from treadle.serve.order_rows import Listed, OrderFilter
 from treadle.serve.site import Site
 from treadle.wire.fleet.messages import LimitName, Why
 from treadle.wire.fleet.orders import OrderRequest, Spec

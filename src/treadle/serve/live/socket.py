@@ -27,7 +27,6 @@ from treadle.fleet import client
 from treadle.fleet.engine import tasks
 from treadle.fleet.engine.bus import EVENTS, STATE, Entry
 from treadle.fleet.engine.streams import Pull
-from treadle.fleet.find.order_rows import Listed, OrderFilter, OrderRow, row_of
 from treadle.fleet.orders import read_order
 from treadle.goals import views as goal_views
 from treadle.landing import views as landing_views
@@ -35,6 +34,7 @@ from treadle.serve.api.board import BoardRow
 from treadle.serve.api.orders import Shown, detail, event_page, joined, unpacked
 from treadle.serve.envelope import RequestRefused, failure
 from treadle.serve.gate import PROTOCOL
+from treadle.serve.order_rows import Listed, OrderFilter, OrderRow, row_of
 from treadle.serve.site import Site
 from treadle.terminal.listing import rows as terminal_rows
 from treadle.wire.fleet import keys

@@ -24,10 +24,10 @@ import msgspec
 
 from treadle.errors import ConfigError, LocalError, MissingExtra
 from treadle.fleet.engine.bus import Entry
-from treadle.fleet.find.order_rows import OrderRow
 from treadle.fleet.orders import read_answer
 from treadle.serve.api import devices
 from treadle.serve.api.calls import Asking, call
+from treadle.serve.order_rows import OrderRow
 from treadle.serve.site import Site
 from treadle.serve.tokens import Device, PushSubscription, Tokens
 from treadle.wire.fleet import keys

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from treadle.fleet.engine.bus import Entry
-from treadle.fleet.find.index import OrderIndex, is_error
-from treadle.fleet.find.order_rows import OrderFilter
 from treadle.fleet.orders import encode, read_order
+from treadle.serve.order_index import OrderIndex, is_error
+from treadle.serve.order_rows import OrderFilter
 from treadle.wire.fleet.orders import Spec
 from treadle.wire.fleet.records import AnswerRecord, AskRecord, Attempt, Order, Used
 

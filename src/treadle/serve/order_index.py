@@ -22,8 +22,8 @@ from msgspec.structs import replace
 
 from treadle.errors import StorageError
 from treadle.fleet.engine.bus import EVENTS, STATE, Bus, Entry
-from treadle.fleet.find.order_rows import Chunk, Listed, OrderFilter, OrderRow, row_of
 from treadle.fleet.orders import begun, encode, read_answer, read_order, read_spec
+from treadle.serve.order_rows import Chunk, Listed, OrderFilter, OrderRow, row_of
 from treadle.wire.fleet import keys
 from treadle.wire.fleet.records import AnswerRecord, AskRecord
 

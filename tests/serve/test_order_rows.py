@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from treadle.fleet.find.order_rows import OrderRow, row_of
+from treadle.serve.order_rows import OrderRow, row_of
 from treadle.wire.fleet.records import Attempt, Order, OrderHead, Used
 
 DONE = Order(id="o", state="done", changed=1.0, result={"patch": "p"})
