@@ -213,7 +213,7 @@ async def test_a_link_that_was_taken_back_shows_nothing_more(stage: Stage, servi
     assert (await web.http.delete(f"/api/v1/shares/{made['id']}")).status_code == 200
     while "over" not in (message := await anext(watching)):
         pass
-    assert "taken back" in message["over"]
+    assert "revoked" in message["over"]
     async with asyncio.timeout(WAIT):
         while web.server.site.streams != terminals.STREAMS_MAX - 1:
             await asyncio.sleep(0.01)

@@ -58,7 +58,7 @@ async def test_a_shared_terminal_is_watched_without_signing_in(
     await expect(stranger.locator("#until")).to_contain_text("You watch only")
     (made,) = await web.get("/shares")
     await web.http.delete(f"/api/v1/shares/{made['id']}")
-    await expect(stranger.locator("#problem")).to_contain_text("taken back")
+    await expect(stranger.locator("#problem")).to_contain_text("revoked")
     await stranger.context.close()
 
 
