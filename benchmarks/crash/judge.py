@@ -68,6 +68,27 @@ def judge(
     )
 
 
+class Statements:
+    """When it is first said of a task that it is done, and it is not there: looked at while the run goes on."""
+
+    def __init__(self, root: Path, tasks: Collection[Task], scratch: Path) -> None:
+        self.root, self.tasks, self.scratch = root, tasks, scratch
+        self.believed: set[str] = set()
+        self.first_wrong: float | None = None
+
+    def look(self, now: float, reported: Mapping[str, bool]) -> None:
+        clone = self.scratch / "looks"
+        if not clone.exists():
+            git(self.root, "clone", "-q", "--no-checkout", str(self.root), str(clone))
+        for task in self.tasks:
+            if reported.get(task.id) and task.id not in self.believed:
+                self.believed.add(task.id)
+                git(clone, "fetch", "-q", "origin", "main", check=False)
+                tip = git(clone, "rev-parse", "FETCH_HEAD")
+                if not _passes(clone, tip, self.scratch, [sys.executable, "-c", task.proof]):
+                    self.first_wrong = now if self.first_wrong is None else self.first_wrong
+
+
 def _doubled(root: Path, base: str, tip: str) -> Iterator[str]:
     """Commits of the branch whose change another one has made already."""
     patches = git(root, "log", "-p", "--no-merges", f"{base}..{tip}")

@@ -25,7 +25,7 @@ from treadle.agent.providers.script import (
 )
 from treadle.testing.server import ModelServer
 
-Kind = Literal["free", "one line", "red together", "lie", "impossible", "flaky"]
+Kind = Literal["free", "one line", "red together", "lie", "asks", "impossible", "flaky"]
 USED = UsageLine(input=1000, output=100)
 CHECK = "python3 -m unittest -q"
 FILES = {
@@ -63,7 +63,7 @@ class Task:
 
     @property
     def can_be_done(self) -> bool:
-        return self.kind not in ("lie", "impossible")
+        return self.kind not in ("lie", "asks", "impossible")
 
     @property
     def command(self) -> str:
@@ -136,6 +136,8 @@ PAIR = (
     ),
 )
 LIE = Task("X01", "lie", "Add shop/audit.py with audit().", "", "import shop.audit")
+ASKS = Task("Q01", "asks", "Add shop/tax.py with tax(price).", "", "import shop.tax")
+"""The agent ends its turn with a question; a person is asleep, so that no work of it is right."""
 IMPOSSIBLE = Task(
     "I01",
     "impossible",
@@ -153,7 +155,7 @@ FLAKY = Task(
     "from shop.clock import now; assert now() == 1",
 )
 SHORT = (*PAIR, _one_line(1), _one_line(2), _free(1), LIE)
-WHOLE = (*(_free(n) for n in range(1, 11)), *(_one_line(n) for n in range(1, 6)), *PAIR, LIE, IMPOSSIBLE, FLAKY)
+WHOLE = (*(_free(n) for n in range(1, 10)), *(_one_line(n) for n in range(1, 6)), *PAIR, LIE, ASKS, IMPOSSIBLE, FLAKY)
 
 
 class Model(ModelServer):
@@ -167,6 +169,11 @@ class Model(ModelServer):
         self.tasks = {task.id: task for task in tasks}
         self.player = _TaskPlayer(self)
 
+    @property
+    def tokens(self) -> int:
+        """What was sent, at four characters a token: the same estimate for everyone."""
+        return sum(len(json.dumps(request.body)) for request in self.asked) // 4
+
 
 class _TaskPlayer(Player):
     def __init__(self, model: Model) -> None:
@@ -179,6 +186,8 @@ class _TaskPlayer(Player):
         task = self.model.tasks.get(named[1]) if named else None
         if task is None or not body.get("tools"):
             return ScriptedReply(text="Done.", usage=USED)
+        if task.kind == "asks":
+            return ScriptedReply(text="Which rate of tax shall I use: the full or the reduced one?", usage=USED)
         if f"{task.id} edited" in asked.last:
             return ScriptedReply(text=f"{task.id}: done, all tests pass.", usage=USED)
         arguments = {"command": task.command, "description": task.id}
