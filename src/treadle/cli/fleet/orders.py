@@ -17,7 +17,6 @@ import click
 import msgspec
 
 from treadle.cli.as_json import json_option, show_json
-from treadle.cli.chat.page import Page
 from treadle.cli.fleet import common
 from treadle.cli.fleet.common import table
 from treadle.cli.render import colourful, one_line, printable
@@ -452,6 +451,8 @@ class _Shown:
         self.at = start
         self._as_json = as_json
         columns = shutil.get_terminal_size().columns
+        from treadle.cli.chat.page import Page  # rich takes longer to load than most of these commands need to run
+
         self._page = Page(lambda: columns, colour=colourful(sys.stdout), flowing=True)
         self._attempt = 0
 
