@@ -90,7 +90,7 @@ def test_one_of_a_person_takes_its_place_and_is_left_alone(page: background.Serv
             assert background.start() == found and not background.stop()
             mine.send_signal(signal.SIGINT)
             _, said = mine.communicate(timeout=60)
-            assert mine.returncode == 130 and "makes way" in said and "Traceback" not in said
+            assert mine.returncode == 130 and "Stopping the page" in said and "Traceback" not in said
             assert background.find() is None
         finally:
             mine.kill()

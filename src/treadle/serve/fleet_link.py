@@ -172,7 +172,10 @@ class FleetLink:
     def state(self) -> dict[str, Any]:
         """`none`: in no fleet; `up`; `away`: its engine does not answer; `reading`: the index is being filled."""
         if self.bus is None:
-            return {"state": "none" if self.problem.startswith("this machine belongs") else "away", "why": self.problem}
+            return {
+                "state": "none" if self.problem.startswith("this machine is in no fleet") else "away",
+                "why": self.problem,
+            }
         if not self.bus.connected:
             return {"state": "away", "why": "the engine does not answer"}
         assert self.feed is not None
