@@ -255,7 +255,9 @@ def test_an_agent_of_a_file_can_be_the_conversation_itself_by_option_and_by_sett
         says("as a heron", system="You are a heron", times="always") + says("as usual", times="always")
     )
     (work / ".claude" / "agents").mkdir(parents=True)
-    (work / ".claude" / "agents" / "heron.md").write_text("---\ndescription: d\ntools: Read\n---\nYou are a heron.")
+    (work / ".claude" / "agents" / "heron.md").write_text(
+        "---\nname: heron\ndescription: d\ntools: Read\n---\nYou are a heron."
+    )
     assert run(work, "hello").stdout == "as usual\n"
     assert run(work, "hello", "--agent", "heron").stdout == "as a heron\n"
     assert run(work, "hello", "--settings", '{"agent": "heron"}').stdout == "as a heron\n"

@@ -6,7 +6,6 @@ from the working directory up to the top of the repository, and in the user's ow
 symlink that leads out of its place is not followed.
 """
 
-import json
 import os
 import re
 import shlex
@@ -272,7 +271,7 @@ def _quoted(found: re.Match[str]) -> str:
     value = found[2].strip()
     if value[0] in "\"'" and value[-1] == value[0] or not re.search(r"[{}\[\]*&#!|>%@`]|: ", value):
         return found[0]
-    return f"{found[1]}: {json.dumps(value, ensure_ascii=False)}"
+    return f"{found[1]}: {msgspec.json.encode(value).decode()}"
 
 
 def words(header: dict[str, Any], key: str) -> str:
