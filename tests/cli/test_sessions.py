@@ -22,7 +22,8 @@ def test_sessions_are_listed_for_people_and_for_programs(tmp_path: Path, monkeyp
     transcript.close()
     (listed,) = list_sessions()
     when = time.strftime("%Y-%m-%d %H:%M", time.localtime(listed.updated))
-    assert CliRunner().invoke(sessions).output == f"abc  {when}    1 turns  {tmp_path}  mine\n"
+    killed = "(killed: its process ended in the middle of the turn)"
+    assert CliRunner().invoke(sessions).output == f"abc  {when}    1 turns  {tmp_path}  mine  {killed}\n"
     [entry] = json.loads(CliRunner().invoke(sessions, ["--json"]).output)
     assert entry["id"] == "abc" and entry["name"] == "mine" and entry["prompt"] == "hello"
     assert json.loads(CliRunner().invoke(sessions, ["--json", "--here"]).output) == []
@@ -32,7 +33,7 @@ def test_sessions_are_listed_for_people_and_for_programs(tmp_path: Path, monkeyp
         transcript = Transcript.create(cwd="/x", model="m", session_id=name)
         transcript.append(TurnBegan(turn="t", prompt=prompt))
         transcript.close()
-        assert f"  /x  {title}\n" in CliRunner().invoke(sessions).output
+        assert f"  /x  {title}  {killed}\n" in CliRunner().invoke(sessions).output
 
 
 @pytest.fixture
