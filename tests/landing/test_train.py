@@ -240,7 +240,8 @@ def dies(where, name, after):
     setattr(where, name, slow if asyncio.iscoroutinefunction(real) else quick)
 points = {"built": (bench.Bench, "build", True), "recorded as built": (train.Train, "_build", True),
           "checked": (bench.Bench, "check", True), "verdict recorded": (train.Train, "_take_verdict", True),
-          "intent recorded": (train.Train, "_begin_landing", True), "branch moved": (PushedBranch if ":" in branch else OwnBranch, "move", True),
+          "intent recorded": (train.Train, "_begin_landing", True),
+          "branch moved": (PushedBranch if ":" in branch else OwnBranch, "move", True),
           "noted": (train.Train, "_note", True)}
 async def main():
     async with connected() as bus:
