@@ -107,6 +107,6 @@ def test_on_a_full_disk_how_it_ended_is_kept_in_place_of_some_output(tmp_path: P
 
 
 def test_a_record_that_is_missing_is_said(tmp_path: Path) -> None:
-    with pytest.raises(NotFound, match="left no exit record") as refused:
+    with pytest.raises(NotFound, match="there is no exit record") as refused:
         exit_record(str(tmp_path / "x"))
     assert refused.value.hint

@@ -39,7 +39,7 @@ def test_one_that_has_ended_has_its_record_and_one_without_says_so(tmp_path: Pat
     dead = {"id": "x", "alive": False, "state": "dead"}
     assert row(place) == {**dead, "code": 3, "reason": "why", "ended": "then"}
     Path(place.exit).write_text("broken")
-    assert row(place) == {**dead, "code": None, "reason": "its supervisor left no exit record", "ended": None}
+    assert row(place) == {**dead, "code": None, "reason": "its supervisor wrote no exit record", "ended": None}
     assert [found["id"] for found in rows(str(tmp_path))] == ["x"]
 
 

@@ -41,7 +41,7 @@ def row(place: Place) -> dict[str, Any]:
     try:
         record = exit_record(place.exit)
     except TreadleError:
-        record = {"code": None, "reason": "its supervisor left no exit record"}
+        record = {"code": None, "reason": "its supervisor wrote no exit record"}
     return {
         "id": place.id,
         "alive": False,
