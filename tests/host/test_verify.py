@@ -137,6 +137,6 @@ async def test_the_commits_of_a_run_that_is_not_confined_are_not_read_and_that_i
     receipt, _ = await run("", working(Path(repository.top), task, Confinement(use="off")))
     place = more(receipt)["workspace"]
     assert place["sealed"] is False and place["confined_by"] is None and place["kept"]
-    assert any("not confined" in note["problem"] for note in more(receipt)["notes"])
+    assert any("not sandboxed" in note["problem"] for note in more(receipt)["notes"])
     assert repository.git("show", f"{place['branch']}:two.txt") == "2\n"
     assert repository.git("log", "--format=%an", f"main..{place['branch']}") == "treadle\n"
