@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from treadle.agent.detached import PLAN, Plan
 from treadle.agent.transcript import Transcript, history_of
 from treadle.cli.gc import KINDS, gc
 from treadle.errors import TreadleError
@@ -19,6 +20,7 @@ from treadle.io import files
 from treadle.io.paths import state_dir
 from treadle.terminal import lock
 from treadle.terminal.places import default_directory
+from treadle.workspace.workspace import STORE
 
 DAY = 86400
 
@@ -58,21 +60,57 @@ def stored(state_home: Path) -> Iterator[None]:
         aged(made(state_dir(), "evidence", f"{name}.json"), days * 3)
         run = RecordedRun(id=name, agent="a", cwd="/x", at=time.time() - days * DAY)
         RUN.save(str(made(state_dir(), "recordings", name, "run.json")), run)
+        aged(made(state_dir(), "pasted", name), days)
+        aged(made(state_dir(), "removed", name, "x").parent, days)
+        for tail in ("0a1b2c3d", "0a1b2c"):  # an agent's and a terminal's, which its record leads to
+            aged(made(state_dir(), "worktrees", f"{name}-{tail}", "x").parent, days)
+        plan = Plan(group=f"group_{name}", parent_session="s", created=time.time() - days * DAY, members=(), cwd="/x")
+        PLAN.save(str(made(state_dir(), "tasks", name, "plan.json")), plan)
     yield
 
 
 @pytest.mark.usefixtures("stored")
 def test_what_is_older_than_its_limit_goes_and_what_has_none_stays() -> None:
     would = typed("--dry-run")
-    old = ["terminals:old", "runs:old", "evidence:old"]
-    assert names(would, "would go") == old and len(names(would, "kept")) == 7
+    old = ["terminals:old", "worktrees:old-0a1b2c3d", "tasks:group_old", "removed:old", "pasted:old"]
+    old += ["runs:old", "evidence:old"]
+    assert names(would, "would go") == old and len(names(would, "kept")) == 11
     assert {row["why"] for row in would if row["name"] == "old"} == {"", "no limit: name it, or give --older-than"}
     assert names(typed(), "removed") == old and names(typed("--dry-run"), "would go") == []
     assert names(typed("sessions", "recordings", "--older-than", "30d"), "removed") == [
         "sessions:old",
         "recordings:old",
     ]
-    assert {row["name"] for row in typed("--dry-run")} == {"young"}
+    assert {row["name"] for row in typed("--dry-run")} == {"young", "young-0a1b2c3d", "group_young"}
+    assert sorted(os.listdir(Path(state_dir(), "worktrees"))) == ["old-0a1b2c", "young-0a1b2c", "young-0a1b2c3d"]
+
+
+@pytest.mark.usefixtures("stored")
+@pytest.mark.parametrize(
+    ("kind", "name", "lock"),
+    [
+        ("worktrees", "old-0a1b2c3d", "worktrees/old-0a1b2c3d/lock"),
+        ("tasks", "group_old", "tasks/old/lock"),
+        ("removed", "old", "sessions/old/lock"),
+    ],
+)
+def test_what_an_agent_at_work_has_is_not_removed_by_age_nor_by_name(kind: str, name: str, lock: str) -> None:
+    with files.locked(os.path.join(state_dir(), lock)):
+        [row] = [row for row in typed(kind, "--older-than", "30d", "--dry-run") if row["name"] == name]
+        assert (row["state"], row["why"].partition(";")[0]) == ("kept", "open in another process")
+        assert names(typed(f"{kind}:{name}", code=1), "failed") == [f"{kind}:{name}"]
+    assert names(typed(f"{kind}:{name}"), "removed") == [f"{kind}:{name}"]
+
+
+def test_an_agents_worktree_whose_work_is_in_no_branch_stays(state_home: Path) -> None:
+    for inside in ("lock", f"{STORE}/HEAD"):
+        place = made(state_dir(), "worktrees", "a-0a1b2c3d", inside)
+        for path in (place, place.parent, place.parent.parent):
+            aged(path, 40)
+        aged(Path(state_dir(), "worktrees", "a-0a1b2c3d"), 40)
+        [row] = typed("worktrees", "--dry-run")
+        assert row["state"] == "kept" and ("it was killed" if inside == "lock" else "not all of it") in row["why"]
+        place.unlink()
 
 
 @pytest.mark.usefixtures("stored")

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -18,7 +20,8 @@ from treadle.cli.render import short_time
 from treadle.cli.terminal import directory, duration
 from treadle.errors import ConfigError, NotFound, TreadleError
 from treadle.io.descriptors import remove_tree
-from treadle.io.files import is_locked, try_remove
+from treadle.io.files import is_locked, locked, try_remove
+from treadle.io.paths import state_dir
 from treadle.io.process.loop import run_async
 
 if TYPE_CHECKING:
@@ -122,6 +125,68 @@ def _recordings() -> Iterator[Stored]:
         yield Stored(each.id, each.at, (place,), partial(remove_tree, place))
 
 
+def _agent_worktrees() -> Iterator[Stored]:
+    from treadle.terminal.lock import base
+    from treadle.workspace.in_place import OWNED
+    from treadle.workspace.workspace import STORE
+
+    for path in _entries(base()):
+        lock = os.path.join(path, OWNED)
+        if re.search("-[0-9a-f]{8}$", path):  # those of terminals end with six
+            work = "it was killed: a session in its checkout makes a branch of it" if os.path.exists(lock) else ""
+            work = work or ("not all of it is in a branch" if os.path.isdir(os.path.join(path, STORE)) else "")
+            at = max(os.lstat(top).st_mtime for top, _, _ in os.walk(path))
+            yield Stored(
+                os.path.basename(path), at, (path,), partial(_discard_agent, path, lock), work, is_locked(lock)
+            )
+
+
+def _discard_agent(path: str, lock: str) -> None:
+    from treadle.workspace.workspace import STORE, open_workspace
+
+    with _unused(lock):
+        if os.path.isdir(os.path.join(path, STORE)) and (workspace := open_workspace(path)) is not None:
+            workspace.forget_base()
+        remove_tree(path)
+
+
+def _tasks() -> Iterator[Stored]:
+    from treadle.agent.detached import every
+
+    for group in every():
+        at, place = group.group.completed_at or group.plan.created, group.directory
+        remove = partial(_remove_unused, place, os.path.join(place, "lock"))
+        yield Stored(group.group.id, at, (place,), remove, used=group.alive)
+
+
+def _removed() -> Iterator[Stored]:
+    from treadle.agent.transcript import directory_of
+
+    for path in _entries(os.path.join(state_dir(), "removed")):
+        lock = os.path.join(directory_of(os.path.basename(path)), "lock")
+        remove, used = partial(_remove_unused, path, lock), is_locked(lock)
+        yield Stored(os.path.basename(path), os.stat(path).st_mtime, (path,), remove, used=used)
+
+
+def _pasted() -> Iterator[Stored]:
+    for path in _entries(os.path.join(state_dir(), "pasted")):
+        yield Stored(os.path.basename(path), os.stat(path).st_mtime, (path,), partial(try_remove, path))
+
+
+def _entries(folder: str) -> list[str]:
+    return sorted(entry.path for entry in os.scandir(folder)) if os.path.isdir(folder) else []
+
+
+def _unused(lock: str) -> AbstractContextManager[object]:
+    """Raises Busy when a process has what this lock is for; without the file none has."""
+    return locked(lock, 0) if os.path.exists(lock) else nullcontext()
+
+
+def _remove_unused(path: str, lock: str) -> None:
+    with _unused(lock):
+        remove_tree(path)
+
+
 def _git() -> Iterator[Stored]:
     from treadle.sandboxed.repositories import find, look
 
@@ -150,6 +215,10 @@ KINDS: dict[str, tuple[str, Callable[[], Iterator[Stored]], str]] = {
     "sessions": (NEVER, _sessions, "conversations, with undo copies and long tool output"),
     "terminals": ("24h", _terminals, "output, logs and exit records of terminals that have ended"),
     "trees": ("30d", _trees, "worktrees of terminals that have ended (`run --worktree`)"),
+    "worktrees": ("30d", _agent_worktrees, "worktrees of agents that work beside others, after they have ended"),
+    "tasks": ("30d", _tasks, "background agents that have ended (`--detach`)"),
+    "removed": ("30d", _removed, "files that a sandboxed command put where it must not"),
+    "pasted": ("30d", _pasted, "images pasted into a chat"),
     "runs": ("30d", _runs, "workspaces, patches and artifacts of runs; receipts stay"),
     "evidence": ("90d", _evidence, "records of checks"),
     "recordings": (NEVER, _recordings, "recorded runs (`-p --record`)"),

@@ -1,4 +1,5 @@
-"""Temporary directories. Each holds a lock while its owner lives; making a new one removes those without an owner.
+"""Temporary directories. Each holds a lock while its owner lives; those without an owner are removed by who makes a new
+one, and at the end of a process: a thread of cancelled work may have written on.
 
 A directory exists for a moment before it can be locked. So it is made under a name that the others leave alone for an
 hour, locked, and then renamed: under its final name it was never without a lock while its owner lived.
@@ -15,6 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from treadle.errors import StorageError
+from treadle.io.process import lifetime
 
 PREFIX = "treadle-tmp-"
 MAKING = ".treadle-tmp-"
@@ -30,7 +32,7 @@ def make(kind: str) -> str:
     import tempfile  # imported late: a session that starts nothing does not need it
 
     base = tempfile.gettempdir()
-    _remove_left(base)
+    _remove_left()
     making = tempfile.mkdtemp(prefix=MAKING, dir=base)
     fd = os.open(making, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
@@ -59,11 +61,9 @@ def remove(path: str) -> None:
 
 def remove_all() -> None:
     """Remove what this process still holds, and what processes left that were killed."""
-    import tempfile
-
     for path in list(_held):
         remove(path)
-    _remove_left(tempfile.gettempdir())
+    _remove_left()
 
 
 def _remove_tree(path: str) -> None:
@@ -86,7 +86,10 @@ def directory(kind: str) -> Iterator[str]:
         remove(place)
 
 
-def _remove_left(base: str) -> None:
+def _remove_left() -> None:
+    import tempfile
+
+    base = tempfile.gettempdir()
     for name in os.listdir(base):
         if name.startswith((PREFIX, MAKING)):
             try:
@@ -105,3 +108,6 @@ def _remove_unheld(path: str, *, patient: bool) -> None:
         _remove_tree(path)
     finally:
         os.close(fd)
+
+
+lifetime.at_end(_remove_left)

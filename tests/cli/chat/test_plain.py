@@ -152,7 +152,7 @@ def test_a_signal_to_leave_closes_the_session_and_gives_the_terminal_back(termin
     terminal.type("go on")
     terminal.until("two")
     terminal.process.send_signal(signal.SIGTERM)
-    assert terminal.process.wait(60) == 1
+    assert terminal.process.wait(60) == 143
     assert termios.tcgetattr(terminal.master)[3] & termios.ECHO
     [history] = Path(os.environ["TREADLE_HOME"], "sessions").glob("*/history.jsonl")
     assert '"type":"turn_over"' in history.read_text().splitlines()[-1]

@@ -128,7 +128,7 @@ def test_a_signal_to_leave_gives_the_terminal_back(chat: Chat) -> None:
     terminal.say("for ever")
     terminal.until("waiting for the model")
     terminal.process.send_signal(signal.SIGHUP)
-    assert terminal.ended() == 1
+    assert terminal.ended() == 129
     assert termios.tcgetattr(terminal.master)[3] & termios.ECHO
 
 

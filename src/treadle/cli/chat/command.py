@@ -32,7 +32,7 @@ from treadle.cli.render import colourful, printable
 from treadle.errors import StorageError, TreadleError
 from treadle.io.files import append_lines, read_lines
 from treadle.io.paths import at_home, here, private_dir, state_dir
-from treadle.io.process.loop import hold_secrets, on_signals, run_async
+from treadle.io.process.loop import ENDING, hold_secrets, on_signals, run_async
 from treadle.redact import Redactor
 from treadle.session import Answer, Remembering, Session
 
@@ -385,7 +385,7 @@ def _signals(talking: asyncio.Task[None], interrupt: Callable[[], bool] | None) 
         came.append(signum)
         talking.cancel()
 
-    on_signals(leave, (signal.SIGTERM, signal.SIGHUP))
+    on_signals(leave, ENDING[1:])
     if interrupt is not None:
         on_signals(lambda _: interrupt() or print("\n(Ctrl-D or /exit leaves)\n> ", end=""), (signal.SIGINT,))
     return came
@@ -408,7 +408,7 @@ def _greeting(session: Session, spec: SessionSpec, page: Page, interrupts: str) 
 
 def _leave(talking: asyncio.Task[None], talk: Talk | None, killed: list[int]) -> int:
     if talking.cancelled() or killed:
-        return 1
+        return 128 + killed[0] if killed else 1
     try:
         talking.result()
         assert talk is not None

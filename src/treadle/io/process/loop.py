@@ -39,7 +39,7 @@ def hold_secrets() -> None:
 T = TypeVar("T")
 
 
-ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 
 
 class Stepping:
@@ -72,7 +72,7 @@ class Stepping:
             self._runner.get_loop().call_soon_threadsafe(task.cancel)
 
         in_main = threading.current_thread() is threading.main_thread()
-        heeded = (*ENDING, signal.SIGQUIT) if lifetime.is_command else (signal.SIGINT,)
+        heeded = ENDING if lifetime.is_command else ENDING[:1]
         before = {each: signal.getsignal(each) for each in heeded if in_main}
         ours = [each for each, how in before.items() if how in (signal.default_int_handler, signal.SIG_DFL)]
         for each in ours:
@@ -118,7 +118,7 @@ def on_signals(
 
 
 async def ended_by_signals(work: Coroutine[Any, Any, int], name: str) -> int:
-    """The exit code that the work has. SIGINT, SIGTERM and SIGHUP cancel it, once: it then cleans up undisturbed, and
+    """The exit code that the work has. Each of `ENDING` cancels it, once: it then cleans up undisturbed, and
     the code is that of a program which the signal has ended."""
     task = asyncio.create_task(work)
     received: list[signal.Signals] = []
