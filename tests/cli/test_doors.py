@@ -166,6 +166,7 @@ def test_without_a_standard_input_there_are_no_orders() -> None:
 SERVE = """
 import asyncio, ctypes, sys
 from treadle.cli.serving import serve, warner
+from treadle.io.process import lifetime
 
 async def work(stream):
     if sys.argv[1] == "answer":
@@ -175,7 +176,7 @@ async def work(stream):
     await stream.write(b"ready\\n")
     await asyncio.Event().wait()
 
-sys.exit(serve(work))
+lifetime.run(lambda: serve(work))
 """
 
 
@@ -185,7 +186,7 @@ def test_it_answers_on_stdout_warns_on_stderr_and_ends_with_the_works_code() -> 
     assert (done.stdout, done.stderr, done.returncode) == ("HELLO", "name: careful\n", 7)
 
 
-@pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+@pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT])
 def test_a_signal_ends_it_with_the_code_that_shells_know(signum: signal.Signals) -> None:
     argv = [sys.executable, "-c", SERVE, "wait"]
     with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:

@@ -1,13 +1,12 @@
 """Speaks a protocol on stdin and stdout, or over HTTP, until it is done or a signal comes."""
 
-import asyncio
 import signal
 import sys
 from collections.abc import Awaitable, Callable
 from typing import Any, NoReturn
 
 from treadle.cli import logs
-from treadle.io.process.loop import hold_secrets, on_signals, run_async
+from treadle.io.process.loop import hold_secrets, run_async
 from treadle.io.streams import FdStream, take_stdio
 
 
@@ -24,22 +23,10 @@ def warner(name: str) -> Callable[[str], None]:
 
 
 def serve(work: Callable[[FdStream], Awaitable[int]]) -> int:
-    """Return the exit code of the work, or 128 plus the signal that ended it."""
+    """Return the exit code of the work."""
 
     async def run() -> int:
-        stopped: list[int] = []
-        task = asyncio.current_task()
-        assert task is not None
-
-        def stop(signum: int) -> None:
-            stopped.append(signum)
-            task.cancel()
-
-        on_signals(stop)
-        try:
-            return await work(take_stdio())
-        except asyncio.CancelledError:
-            return 128 + stopped[0]
+        return await work(take_stdio())
 
     hold_secrets()
     logs.set_up()
