@@ -17,7 +17,7 @@ LEVELS = ("debug", "info", "warning", "error")
 class JsonLines(logging.Formatter):
     def __init__(self) -> None:
         super().__init__()
-        self._redactor = Redactor()
+        self._redactor = Redactor.of_environment(os.environ)
 
     def format(self, record: logging.LogRecord) -> str:
         fields = {
@@ -32,7 +32,7 @@ class JsonLines(logging.Formatter):
                 fields[name] = getattr(record, name)
         if record.exc_info:
             fields["traceback"] = self.formatException(record.exc_info)
-        return self._redactor.text(msgspec.json.encode(fields).decode(errors="replace"))
+        return msgspec.json.encode(self._redactor.tree(fields)).decode(errors="replace")
 
 
 def set_up(wanted: str | None = None) -> None:

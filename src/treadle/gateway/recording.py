@@ -95,7 +95,6 @@ class CallRecorder:
         self._blobs = private_dir(os.path.join(self._place, "blobs"))
         self._run = run
         self._redactor = Redactor(secrets)
-        self._secrets = [secret.encode() for secret in secrets if secret]
         self._size = self._number = 0
         self._save()
 
@@ -110,8 +109,7 @@ class CallRecorder:
         """Store a call. Returns what a person should know: that the recording is full."""
         self._number += 1
         headers, reply = _unpacked(headers, reply)
-        for secret in self._secrets:
-            reply = reply.replace(secret, b"[redacted]")
+        reply = self._redactor.text(reply.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
         asked = self._redactor.text(body.decode("utf-8", "replace")).encode()
         full = self._size > LARGEST
         self._size += len(asked) + len(reply)

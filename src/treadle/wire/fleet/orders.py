@@ -205,7 +205,7 @@ class OrderRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     park: Annotated[
         float | None,
         means("Free the slot after a question has waited this long.", "--park", "TIME", reads="duration"),
-    ] = None
+    ] = 300.0
     fallback: Annotated[
         tuple[str, ...],
         means(
