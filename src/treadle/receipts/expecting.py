@@ -123,7 +123,7 @@ def parse(texts: tuple[str, ...]) -> dict[str, str]:
 def known(expected: dict[str, str]) -> dict[str, str]:
     for name in expected:
         if name not in EXIT_CODES:
-            raise ConfigError(f"nothing called {name!r} is an expectation", hint=f"names: {', '.join(EXIT_CODES)}")
+            raise ConfigError(f"there is no expectation called {name!r}", hint=f"names: {', '.join(EXIT_CODES)}")
         _check_words(name, expected[name])
     return {name: expected[name] for name in EXIT_CODES if name in expected}
 
