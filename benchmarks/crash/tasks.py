@@ -27,6 +27,8 @@ from treadle.testing.server import ModelServer
 
 Kind = Literal["free", "one line", "red together", "lie", "asks", "impossible", "flaky"]
 USED = UsageLine(input=1000, output=100)
+THINKS = 2.0
+"""Seconds before each reply, so that the agents are at work when a fault comes."""
 CHECK = "python3 -m unittest -q"
 FILES = {
     "shop/__init__.py": "",
@@ -187,11 +189,11 @@ class _TaskPlayer(Player):
         if task is None or not body.get("tools"):
             return ScriptedReply(text="Done.", usage=USED)
         if task.kind == "asks":
-            return ScriptedReply(text="Which rate of tax shall I use: the full or the reduced one?", usage=USED)
+            return ScriptedReply(text="Which rate of tax: the full or the reduced one?", usage=USED, delay=THINKS)
         if f"{task.id} edited" in asked.last:
-            return ScriptedReply(text=f"{task.id}: done, all tests pass.", usage=USED)
+            return ScriptedReply(text=f"{task.id}: done, all tests pass.", usage=USED, delay=THINKS)
         arguments = {"command": task.command, "description": task.id}
-        return ScriptedReply(call=(CallLine(name="Bash", arguments=arguments),), usage=USED)
+        return ScriptedReply(call=(CallLine(name="Bash", arguments=arguments),), usage=USED, delay=THINKS)
 
     peek = next
 
