@@ -109,7 +109,7 @@ function firstOrder() {
     demo.disabled = true;
     try { location.hash = `#/order/${(await post("/demo")).id}`; } catch (error) { demo.disabled = false; fill(problem, /** @type {Error} */ (error).message); }
   } }, "Run the demo order");
-  return [el("p", { class: "choices" }, el("a", { class: "button", href: "#/new" }, "New order"), " ", demo), el("p", { class: "small" }, "The demo needs no key and costs nothing: a scripted model fixes a small repository and asks you one question."), problem];
+  return [el("p", { class: "choices" }, el("a", { class: "button", href: "#/new" }, "New order"), " ", demo), el("p", { class: "small" }, "The demo needs no key: a scripted model fixes a small repository and asks one question."), problem];
 }
 
 /** A machine joins with one command, which holds a code that works once. */

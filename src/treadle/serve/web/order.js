@@ -136,7 +136,7 @@ function showComposer(where, detail) {
   where.dataset.mark = mark;
   const said = /** @type {any[]} */ (detail.messages).map((message) => bubble(id, message));
   if (link.right === "watch" || ENDED.includes(state)) {
-    const note = ENDED.includes(state) && said.length ? el("p", { class: "small" }, "This order has ended and gets no more messages. To have it redone, comment on its changes.") : null;
+    const note = ENDED.includes(state) && said.length ? el("p", { class: "small" }, "This order has ended and takes no messages. Comment on its changes to have it redone.") : null;
     return fill(where, said.length ? el("div", { class: "composer" }, said, note) : null);
   }
   const off = link.live ? "" : "Not connected: your draft is kept.";

@@ -20,7 +20,7 @@ export async function showPush(where) {
   const button = (words, work) => el("button", { type: "button", onclick: async () => { try { await work(); await showPush(where); } catch (error) { fill(problem, /** @type {Error} */ (error).message); } } }, words);
   try {
     const { key, on } = await get("/push");
-    fill(where, title, on ? el("p", { class: "small" }, "This device gets notifications, also while the page is closed.") : el("p", { class: "small" }, "Get notifications of questions, failures and finished work, also while the page is closed."),
+    fill(where, title, on ? el("p", { class: "small" }, "This device gets notifications, also while the page is closed.") : el("p", { class: "small" }, "Get notified of questions, failures and finished work, even with the page closed."),
       on ? button("Stop", turnOff) : button("Notify this device", () => turnOn(key)), problem);
   } catch (error) { fill(where, title, problem); fill(problem, /** @type {Error} */ (error).message); }
 }
