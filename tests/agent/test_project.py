@@ -1,5 +1,6 @@
 import os
 import re
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +61,7 @@ def test_knowledge_comes_from_the_user_then_from_the_top_down_to_here(repo: Path
         ("<!-- @a.md\n -->\n@b.md <!-- @c.md -->", "b c"),
         ("```\n@a.md\n```\n@x.png", ""),
         ('(@a.md) "@b.md" @c\\ d.md', "c"),
+        ("see @a.md, then @./b.md.", ""),
     ],
 )
 def test_a_memory_file_includes_what_claude_code_would(text: str, imported: str, repo: Path) -> None:
@@ -113,6 +115,22 @@ def test_skills_are_found_near_and_far_and_the_nearest_wins(repo: Path) -> None:
     assert project.offer(found).splitlines()[1] == "- pdf: near"
     assert project.load_skill(found[0]) == f"Files of this skill are in {repo}/deep/.treadle/skills/pdf\n\nnear body"
     assert project.offer([]) == ""
+
+
+def test_of_claude_codes_commands_and_skills_the_persons_go_first(repo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    theirs = repo.parent / "theirs"
+    monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(theirs))
+    for place, text in ((theirs, "person"), (repo / ".claude", "project")):
+        write(place / "commands" / "look.md", text)
+        write(place / "agents" / "a.md", f"---\nname: a\ndescription: {text}\n---\nx")
+    [found], [agent] = project.skills(str(repo)), project.agents(str(repo))
+    assert (found.description, agent.description) == ("person", "project")
+
+
+def test_an_output_style_of_a_plugin_is_named_with_the_plugin(repo: Path) -> None:
+    write(repo / "plug" / "output-styles" / "t.md", "---\nname: Terse\n---\nBe brief.")
+    style = partial(project.output_style, cwd=str(repo), instructions=Instructions(plugins=(str(repo / "plug"),)))
+    assert (style("plug:terse"), style("plug:t"), style("Terse")) == ("Be brief.", "Be brief.", None)
 
 
 @given(st.text(max_size=200) | st.text("-:\n abc>'\"", max_size=60))
@@ -172,6 +190,7 @@ def test_subagents_are_read_and_one_that_asks_for_what_there_is_not_is_named(rep
         "Grep, Bash # no more",
         "Grep Bash",
         '["Grep", Bash]',
+        "Grep, Bash(touch:*)",
         "\n- Grep\n- Bash",
         "\n  # two\n  - 'Grep' # one\n  - Bash",
     ],

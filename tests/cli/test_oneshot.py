@@ -299,7 +299,7 @@ def test_what_a_run_is_opened_with_depends_on_where_its_prompts_come_from(capsys
     assert (one.spec.answers, one.spec.routine, one.spec.tools.later, one.hooks) == (False, (), False, None)
     assert (many.spec.routine, many.spec.tools.later) == (("sources",), True) and many.hooks is not None
     assert one.spec.mode == "suggest" and one.permitting == "" and one.hosted == ()
-    asked = prepared(None, "mcp__s__t", mcp_config=('{"s": {"type": "sdk"}, "t": {"command": "x"}}',))
+    asked = prepared(None, "mcp__s__t", mcp_config=('{"mcpServers": {"s": {"type": "sdk"}, "t": {"command": "x"}}}',))
     assert (asked.permitting, asked.spec.answers, asked.spec.tools.later, asked.hosted) == (
         "mcp__s__t",
         True,

@@ -26,12 +26,13 @@ class Case(NamedTuple):
 
 
 AWAITED = "a subagent is waited for, unless it is to run in the background, where Claude Code has it by itself"
-PARTS = "a command is judged by its parts, also those of `bash -c` and before `&` (docs/reference/permissions.md)"
+WITHIN = "`cd` into the workspace adds nothing: the rule names the same as `touch sub/made` (docs/reference/permissions.md)"
+PARTED = "allowed by the rules for its parts"
 CASES_OF_NAMES = "the case of a tool's name does not matter in rules (docs/reference/permissions.md)"
 MEANT: dict[tuple[str, str], str] = {
     ("flag:*", "tools"): "what denies `Read` denies the tools that search; some tools of Claude Code are not here, or only where there is something to load",
-    **{(f"allow Bash(touch:[*]): {name}", fact): PARTS for name in ("bash -c*", "touch made &") for fact in ("made", "contents", "failed", "denied")},
-    **{(f"*{name}*", fact): CASES_OF_NAMES for name in ("allowedTools bash", "bash(touch", "tools: bash") for fact in ("made", "contents", "failed", "denied", "words")},
+    ("allow Bash(touch:[*]): cd sub && touch made", "denied"): WITHIN,
+    **{(f"*{name}*", fact): CASES_OF_NAMES for name in ("allowedTools bash", "tools: bash") for fact in ("made", "contents", "failed", "denied", "words")},
     ("flag:  --max-turns 1", "subtype"): "the subtypes of `-p` are seed 002's",
     ("hook UserPromptSubmit*", "result"): "the same refusal in our words",
     **{("hook PreToolUse: stop", fact): STOPS for fact in ("made", "contents", "failed", "result")},
@@ -231,7 +232,8 @@ COMMANDS = (
     ("Bash(touch ?ade)", "touch made"),
     ("Bash(touch [m]ade)", "touch made"),
 )
-RULED = [ruled(verdict, rule, bash(text), text, **({"args": ()})) for rule, text in COMMANDS for verdict in ("allow", "deny")]
+PARTS = ("(touch made)", "bash -c 'touch made'", "touch made &")
+RULED = [ruled(verdict, rule, bash(text), text, said=PARTED * (verdict == "allow" and text in PARTS)) for rule, text in COMMANDS for verdict in ("allow", "deny")]
 FILES = {".env": "word-secret", "../secret/a": "word-secret", "src/key.pem": "word-secret", "src/deep/b.txt": "word-secret", "a b/c.txt": "word-secret"}
 PATHS = (
     ("Read(.env)", "{work}/.env"),
@@ -384,6 +386,11 @@ HOOKS = [
             (".", TOUCH),
             ("!Read", TOUCH),
             (" Bash ", TOUCH),
+            ("^(?!Read)", TOUCH),
+            ("Bash|Edit", TOUCH),
+            ("mcp__.*", TOUCH),
+            ("", TOUCH),
+            ("a.h", TOUCH),
         )
     ),
     *(Case(f"hook SessionStart: matcher {matcher!r}", hooked("SessionStart", "echo word-start", matcher=matcher)) for matcher in ("startup", "startup|resume", "resume", "*", "clear|compact", "start.*")),

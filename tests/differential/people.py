@@ -111,12 +111,12 @@ def _hooks(text: str) -> list[Any]:
         try:
             table = json.loads(line)
         except ValueError:
+            table = None
+        if not isinstance(table, dict):
             found.append(line)
             continue
         wanted = ("hook_event_name", "tool_name", "source", "reason", "stop_hook_active", "prompt", "agent_type", "cwd")
-        found.append(
-            {name: table[name] for name in wanted if name in table} | {"fields": sorted({*table} - {"effort"})}
-        )
+        found.append({name: table[name] for name in wanted if name in table} | {"fields": sorted(table)})
     return found
 
 

@@ -26,7 +26,6 @@ UNTIMED = "this time is not measured"
 THEIRS_ALONE = "about a part of Claude Code that is not here"
 NOT_REPLAYED = "records of the program itself, as of a task that ended, are not written as a user's"
 ASKS = "an additional notification of each request for permission"
-CHOSEN = "only when an effort was chosen"
 FEWER = "unknown fields are left out"
 LISTED = "only the requested skills are listed; Claude Code lists all"
 CLOSED = "a hook that cannot be reached blocks"
@@ -37,7 +36,6 @@ BY_TYPE: dict[str, str] = {
     "*.fast_mode_disabled_reason": THEIRS_ALONE,
     **dict.fromkeys(("user.isSynthetic", "user.origin"), NOT_REPLAYED),
     "Notification*": ASKS,
-    "*.effort": CHOSEN,
     **dict.fromkeys(("get_context_usage: fields", "initialize: fields", "get_settings: fields"), FEWER),
 }
 

@@ -129,6 +129,17 @@ def test_a_rule_for_tests_and_parts_that_only_look_combine(repo: Path, command: 
 
 
 @pytest.mark.parametrize(
+    ("command", "rule", "wide"),
+    [
+        *(("(ls a)", "Bash(ls:*)", True), ("bash -c 'ls a'", "Bash(ls:*)", True), ("ls a &", "Bash(ls:*)", True)),
+        *(("ls a && ls b", "Bash(ls:*)", False), ("(ls a)", "Bash", False), ("(ls a)", "Bash((ls a))", False)),
+    ],
+)
+def test_what_only_its_parts_allow_is_told_apart(repo: Path, command: str, rule: str, wide: bool) -> None:
+    assert guard(repo, "suggest", allow=(rule,)).rules.by_parts(bash(command)) is wide
+
+
+@pytest.mark.parametrize(
     "command",
     [
         *("{} | tee x", "cd /etc && {}", "cd .. && {}", "cd src/../.. && {}", "{} | sh", "{} > x", "{}; rm x"),

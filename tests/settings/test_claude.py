@@ -124,6 +124,9 @@ def test_a_model_of_theirs_is_used_where_its_service_is_reached(repo: Path) -> N
     loaded = config.load(str(repo), {**env, **key})
     assert loaded.settings.model == "opus" and loaded.origins["model"] == str(file)
     assert config.load(str(repo), {**env, "ANTHROPIC_BASE_URL": "http://x"}).settings.model == "opus"
+    says(file, model="opus", env={"ANTHROPIC_MODEL": "haiku"})
+    assert config.load(str(repo), {**env, **key}).settings.model == "haiku"
+    assert config.load(str(repo), {**env, **key}, sources=("project",)).settings.model is None
     ours = Path(config_file())
     ours.parent.mkdir(parents=True, exist_ok=True)
     ours.write_text('[models]\nbase_url = "http://x/v1"\n')
@@ -132,10 +135,14 @@ def test_a_model_of_theirs_is_used_where_its_service_is_reached(repo: Path) -> N
 
 def test_what_may_not_be_read_may_not_be_written_and_only_edit_allows_paths() -> None:
     read = claude.parse(
-        {"permissions": {"deny": ["Read(a)", "Read"], "allow": ["Write(b)", "Write", "Edit(c)"]}}, "x", "/"
+        {"permissions": {"deny": ["Read(a)", "Read"], "allow": ["Write(b)", "Write", "Edit(c)", "bash(ls)"]}}, "x", "/"
     )
     assert read.rules.deny == ("Read(a)", "Read", "Edit(a)")
-    assert read.rules.allow == ("Write", "Edit(c)") and "Write(b)" in read.reading.notice
+    assert (
+        read.rules.allow == ("Write", "Edit(c)")
+        and "Write(b)" in read.reading.notice
+        and "bash(ls)" in read.reading.notice
+    )
 
 
 def test_files_are_found_from_the_top_of_the_project_down_and_in_the_users_directory(repo: Path) -> None:

@@ -74,10 +74,7 @@ async def run(
         return await _asked(hook, payload, judge)
     if hook.url:
         return await _posted(hook, payload, warn, {**os.environ, **env})
-    from treadle.io.process.child import (
-        consult,
-        start,  # imported here because few runs have hooks
-    )
+    from treadle.io.process.child import consult, start  # imported here because few runs have hooks
 
     given = {**env, "CLAUDE_PROJECT_DIR": cwd, **({"CLAUDE_PLUGIN_ROOT": hook.root} if hook.root else {})}
     step = HookStep(id=str(uuid4()), event=hook.event, name=_named(hook.event, payload))
@@ -319,21 +316,26 @@ _WITHOUT_MODE = (
     *("SessionStart", "SubagentStart", "InstructionsLoaded"),
 )
 """Events that are not told the mode of permissions, as in Claude Code."""
+_WITHOUT_EFFORT = (*_WITHOUT_MODE, "UserPromptSubmit", "UserPromptExpansion", "SessionEnd", "Notification")
 Described = Callable[[], dict[str, Any]]
 """What every hook is told: session_id, transcript_path, permission_mode."""
 
 
 def matches(matcher: str, subject: str) -> bool:
-    """Whether a matcher names a tool, by Claude's name or ours, or another subject; empty and a star match all."""
-    matcher = re.sub(r"\s*\|\s*", "|", matcher.strip())
+    """Whether a matcher names a tool, by Claude's name or ours, or another subject; empty and a star match all. It is
+    a list of names, or an expression that is searched for."""
+    matcher = matcher.strip()
     if matcher in ("", "*") or not subject:
         return True
+    known = {subject, THEIRS.get(subject, subject), USED.get(subject, subject)}
+    if re.fullmatch(r"[\w\s|,-]+", matcher):
+        return not known.isdisjoint(re.split(r"\s*[|,]\s*", matcher))
+    if "(?!" in matcher:  # what is not named Read must not be found because of our own name for it
+        known = {USED.get(subject, subject)}
     try:
-        pattern = re.compile(matcher)
+        return any(re.search(matcher, name) for name in known)
     except re.error:
         return True  # an unreadable matcher must not let a tool slip by
-    known = (subject, THEIRS.get(subject, subject), USED.get(subject, subject))
-    return any(pattern.fullmatch(name) for name in known)
 
 
 def _what(hook: CommandHook) -> tuple[Any, ...]:
@@ -516,9 +518,8 @@ class EventHooks:
                 return HookVerdict(decision="deny", reason=str(decision.get("message") or "a hook denied it"))
             if decision.get("behavior") == "allow":
                 changed = decision.get("updatedInput")
-                found = HookVerdict(
-                    decision="allow", args=to_ours(tool, changed) if isinstance(changed, dict) else None
-                )
+                args = to_ours(tool, changed) if isinstance(changed, dict) else None
+                found = HookVerdict(decision="allow", args=args)
         return found
 
     async def _look(self, event: str, subject: str, payload: dict[str, Any]) -> list[dict[str, Any]]:
@@ -542,6 +543,8 @@ class EventHooks:
             known = {name: value for name, value in known.items() if name not in ("background_tasks", "session_crons")}
         if event in _WITHOUT_MODE:
             known.pop("permission_mode", None)
+        if event in _WITHOUT_EFFORT:
+            known.pop("effort", None)
         given = {**known, "cwd": self._cwd, "hook_event_name": event, **payload}
         wanted = [self._run(hook, given) for hook in self._matching(event, subject, use)]
         answers = await asyncio.gather(*wanted, *self.further(event, subject, given))
@@ -563,7 +566,6 @@ class EventHooks:
         return found
 
     async def _run(self, hook: CommandHook, given: dict[str, Any]) -> dict[str, Any]:
-
         running = run(hook, given, self._cwd, self._warn, self._env, self.judge, self.watch)
         if not hook.background:
             return await running

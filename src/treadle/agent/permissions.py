@@ -183,6 +183,9 @@ class Permissions:
         if verdict.decision == "ask" and decision.verdict == "allow":
             decision = Decision(verdict="ask", reason=verdict.reason or "a hook wants a person to be asked", by="hook")
         if decision.verdict != "ask":
+            if decision.by == "rule" and decision.verdict == "allow" and self.guard.rules.by_parts(access):
+                message = f"allowed by the rules for its parts; Claude Code would ask: {access.command}"
+                self._emit(Warned(message=message, code="rule_parts"))
             return decision, args
         if self._event is not None:
             asking = {"tool_name": tool.name, "tool_input": plain, "always": as_rules(access), "kind": access.kind}

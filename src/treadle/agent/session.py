@@ -447,8 +447,9 @@ class NativeSession(BaseSession):
         self.permissions.rebuild()
 
     def _readable(self) -> list[str]:
-        """Directories that may be read wherever they are: kept output of tools, and skills."""
-        return [*self.transcript.outputs, *(os.path.dirname(skill.path) for skill in self._skills)]
+        """Directories that may be read wherever they are: kept output of tools, skills, and plugins."""
+        skills = (os.path.dirname(skill.path) for skill in self._skills)
+        return [*self.transcript.outputs, *skills, *self.spec.instructions.plugins]
 
     def _warn(self, message: str, code: str = "") -> None:
         self.emit(Warned(message=message, code=code))
@@ -975,9 +976,9 @@ class NativeSession(BaseSession):
             await self.interrupt(self._current.id, reason)
 
     def asked_now(self) -> dict[str, Any]:
-        """The prompt that is being worked on, by a stable id, and how hard the model is to think, if that was given."""
-        effort = self.spec.thinking.effort
-        payload: dict[str, Any] = {"effort": {"level": effort}} if effort else {}
+        """The prompt that is being worked on, by a stable id, and how hard the model is to think: medium, where it was
+        not said, as in Claude Code."""
+        payload: dict[str, Any] = {"effort": {"level": self.spec.thinking.effort or "medium"}}
         running = [task for task in self.tasks.list() if task.status not in FINISHED]
         payload["background_tasks"] = [
             {"id": task.id, "type": "subagent" if task.kind == "agent" else "shell", "status": task.status}

@@ -69,11 +69,11 @@ def subagents(text: str) -> tuple[Subagent, ...]:
 
 
 def servers(texts: tuple[str, ...]) -> dict[str, dict[str, Any]]:
-    """`--mcp-config`: files or JSON with `mcpServers`, or only that table."""
+    """`--mcp-config`: files or JSON with `mcpServers`."""
     found: dict[str, dict[str, Any]] = {}
     for text in texts:
         table = _object(text, "--mcp-config")
-        entries = table.get("mcpServers", table)
+        entries = table.get("mcpServers")
         if not isinstance(entries, dict) or not all(isinstance(entry, dict) for entry in entries.values()):
             raise ConfigError("--mcp-config has no table of servers", hint='write {"mcpServers": {"NAME": {...}}}')
         found |= entries

@@ -264,6 +264,12 @@ class RuleSet:
             return False
         return any(rule.concerns(access) and rule.pattern == access.command for rule in self.allow)
 
+    def by_parts(self, access: Access) -> bool:
+        """Whether only the parts of a command are allowed, in a form that Claude Code would ask about as a whole."""
+        form = re.search(r"^\s*\(|\b(?:ba|da|z)?sh\s+-\w*c\b|&\s*$", access.command or "")
+        whole = any(rule.pattern is None and rule.concerns(access) for rule in self.allow)
+        return form is not None and not whole and not self.names_command(access)
+
     def names_paths(self, access: Access) -> bool:
         """Whether allow rules cover each of these paths, so that their location does not matter."""
         texts = [rule.pattern for rule in self.allow if rule.concerns(access) and rule.pattern is not None]

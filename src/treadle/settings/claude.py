@@ -351,10 +351,9 @@ def parse(table: Any, where: str, base: str) -> ClaudeSettings:
         verdict: tuple(_rule(str(rule), base) for rule in _list(permissions.get(verdict) or [], f"{where}: {verdict}"))
         for verdict in ("allow", "ask", "deny")
     }
-    by_path = re.compile(r"(?i)\s*(?:write|multiedit|notebookedit)\((?!\*+\))")
-    idle = tuple(filter(by_path.match, rules["allow"]))
+    idle = {rule: why for rule in rules["allow"] for form, why in _IDLE.items() if re.match(form, rule)}
     rules["allow"] = tuple(rule for rule in rules["allow"] if rule not in idle)
-    reading += Reading(unused=tuple(f"{rule} (Edit(...) allows paths)" for rule in idle))
+    reading += Reading(unused=tuple(f"{rule} ({why})" for rule, why in idle.items()))
     # What may not be read may not be written either, as there.
     rules["deny"] += tuple(f"Edit{rule[4:]}" for rule in rules["deny"] if rule.lower().startswith("read("))
     for name, tool in _HIDING.items():
@@ -393,6 +392,11 @@ def _named(table: dict[str, Any], sandbox: dict[str, Any], at: str = "") -> Iter
             yield name
 
 
+_IDLE = {
+    r"\s*(?!mcp__)[a-z]": "names of tools begin with a capital letter",
+    r"\s*(?:Write|MultiEdit|NotebookEdit)\((?!\*+\))": "Edit(...) allows paths",
+}
+"""What allows nothing in Claude Code, and why."""
 _TABLES = ("permissions", "sandbox", "sandbox.filesystem", "sandbox.network")
 _HIDING = {"denyRead": "Read", "denyWrite": "Edit"}
 """What the sandbox of Claude Code hides or keeps from being written, by the rule that does the same."""

@@ -261,6 +261,8 @@ def load(
     file runs hooks, starts servers and allows something. Models, keys and what the user forbids always hold.
     """
     environ = os.environ if environ is None else environ
+    if sources is None or "user" in sources:
+        environ = {**claude.own_variables(environ), **environ}
     warnings: list[str] = []
     ignored: list[str] = []
     files: list[str] = []

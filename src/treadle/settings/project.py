@@ -231,13 +231,14 @@ def output_style(name: str | None, cwd: str, instructions: Instructions = ALL) -
     """What an output style says; "" for the usual one, None when there is no such style."""
     if not name or name.lower() == "default":
         return ""
-    for _, top, folder in _folders(cwd, "output-styles", instructions):
+    for prefix, top, folder in _folders(cwd, "output-styles", instructions):
         for path in _markdown_below(folder):
             text = read_text(path, top)
             if text is None:
                 continue
             header, body = front_matter(text)
-            if name.lower() in (words(header, "name").lower(), os.path.basename(path).removesuffix(".md").lower()):
+            known = (words(header, "name"), os.path.basename(path).removesuffix(".md"))
+            if name.lower() in (f"{prefix}{one}".lower() for one in known):
                 return body.strip()
     return None
 
@@ -369,21 +370,23 @@ def _imported(path: str, text: str, top: str, known: set[str], depth: int = 1) -
     """The files that a text includes with `@path`, relative to it, and those that they include."""
     text = re.sub(r"[*_]{1,3}@", " @", re.sub(_CODE, " ", re.sub(_INDENTED, "", text)))
     for written in re.findall(r"(?<!\S)@((?:\\ |[^\s\\])+)", text):
-        name = written.replace("\\ ", " ").partition("#")[0]
-        for one in dict.fromkeys((name, name.rstrip(_AFTER))) if not _BINARY.search(name.rstrip(_AFTER)) else ():
-            there = os.path.join(os.path.dirname(path), os.path.expanduser(one))
-            real = os.path.realpath(there)
-            if real not in known and (found := read_text(there, top)) is not None:
-                known.add(real)
-                yield os.path.normpath(there), found
-                if depth < IMPORT_DEPTH:
-                    yield from _imported(there, found, top, known, depth + 1)
-                break
+        name = written.replace("\\ ", " ").partition("#")[0].rstrip("*_")
+        there = os.path.join(os.path.dirname(path), os.path.expanduser(name))
+        real = os.path.realpath(there)
+        if not _BINARY.search(name) and real not in known and (found := read_text(there, top)) is not None:
+            known.add(real)
+            yield os.path.normpath(there), found
+            if depth < IMPORT_DEPTH:
+                yield from _imported(there, found, top, known, depth + 1)
 
 
 def _folders(cwd: str, kind: str, instructions: Instructions) -> Iterator[tuple[str, str, str]]:
-    """(what names begin with, the place that links may not leave, a folder of skills or commands), nearest first."""
+    """(what names begin with, the place that links may not leave, a folder of skills or commands), nearest first; but
+    the person's commands and skills of Claude Code go before those of a project, as there."""
     directories = _places(cwd, instructions)
+    theirs = user_directory(os.environ)
+    of_claude = [("", theirs, os.path.join(theirs, kind))] if instructions.uses("user") else []
+    yield from of_claude if kind in ("commands", "skills") else ()
     for directory in directories:
         for folder in FOLDERS:
             yield "", directories[-1], os.path.join(directory, folder, kind)
@@ -392,8 +395,7 @@ def _folders(cwd: str, kind: str, instructions: Instructions) -> Iterator[tuple[
         yield "", own, os.path.join(own, kind)
         home = os.path.expanduser("~")
         yield "", home, os.path.join(home, ".agents", kind)
-        theirs = user_directory(os.environ)
-        yield "", theirs, os.path.join(theirs, kind)
+    yield from of_claude
     for plugin in instructions.plugins:
         manifest = _manifest(plugin)
         name = manifest.get("name")

@@ -88,7 +88,11 @@ async def test_of_two_hooks_the_stricter_one_is_followed() -> None:
 
 @pytest.mark.parametrize(
     ("matcher", "called"),
-    [("Bash", True), ("bash", True), ("Write|Bash", True), ("Write", False), ("*", True), ("[", True)],
+    [
+        *(("Bash", True), ("bash", True), ("Write|Bash", True), ("Write", False), ("*", True), ("[", True)),
+        *((".", True), ("B.*", True), ("a.h", True), ("^(?!Read)", True), ("Write, Bash", True), ("", True)),
+        *(("Bas", False), ("mcp__.*", False), ("!Read", False), ("^(?!Bash)", False), ("^ash", False)),
+    ],
 )
 async def test_a_matcher_chooses_by_the_name_of_the_tool(matcher: str, called: bool) -> None:
     hooks = FakeHost(h0=deny()).hooks(PreToolUse=[group("h0", matcher=matcher)])

@@ -159,10 +159,10 @@ def _rule(text: str) -> dict[str, str]:
 
 
 def subagent(name: str, entry: Any) -> Subagent:
-    if not isinstance(entry, dict) or not isinstance(entry.get("prompt"), str):
-        raise ConfigError(
-            f"the agent {name!r} has no prompt", hint='write {"NAME": {"description": ..., "prompt": ...}}'
-        )
+    for key in ("description", "prompt"):
+        if not isinstance(entry, dict) or not isinstance(entry.get(key), str):
+            hint = 'write {"NAME": {"description": ..., "prompt": ...}}'
+            raise ConfigError(f"the agent {name!r} has no {key}", hint=hint)
     unusable = [
         key for key in ("mcpServers", "permissionMode", "memory", "background", "hooks", "isolation") if entry.get(key)
     ]
@@ -173,7 +173,7 @@ def subagent(name: str, entry: Any) -> Subagent:
     model = entry.get("model")
     return Subagent(
         name=name,
-        description=str(entry.get("description") or ""),
+        description=entry["description"],
         prompt=entry["prompt"],
         tools=tools,
         denied=_names(entry.get("disallowedTools")),
@@ -183,5 +183,7 @@ def subagent(name: str, entry: Any) -> Subagent:
 
 
 def _names(value: Any) -> tuple[str, ...]:
+    """The tools; a rule, such as `Bash(ls:*)`, stands for its whole tool, as in Claude Code."""
     words = re.split(r"[,\s]+(?![^(]*\))", value) if isinstance(value, str) else value or ()
-    return tuple(OURS.get(word.strip(), word.strip()) for word in words if isinstance(word, str) and word.strip())
+    tools = (word.partition("(")[0].strip() for word in words if isinstance(word, str))
+    return tuple(OURS.get(tool, tool) for tool in tools if tool)
