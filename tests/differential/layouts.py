@@ -33,6 +33,7 @@ MEANT: dict[tuple[str, str], str] = {
     ("flag:*", "tools"): "what denies `Read` denies the tools that search; some tools of Claude Code are not here, or only where there is something to load",
     ("allow Bash(touch:[*]): cd sub && touch made", "denied"): WITHIN,
     **{(f"*{name}*", fact): CASES_OF_NAMES for name in ("allowedTools bash", "tools: bash") for fact in ("made", "contents", "failed", "denied", "words")},
+    ("hook SessionStart: its input", "hooks"): "`model` is given always, not only where one was chosen",
     ("flag:  --max-turns 1", "subtype"): "the subtypes of `-p` are seed 002's",
     ("hook UserPromptSubmit*", "result"): "the same refusal in our words",
     **{("hook PreToolUse: stop", fact): STOPS for fact in ("made", "contents", "failed", "result")},

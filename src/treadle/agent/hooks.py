@@ -313,10 +313,10 @@ Judge = Callable[[str, str, str], Awaitable[str]]
 """Asks a model: given the instructions, the question and the model's name (empty: the session's), gives its answer."""
 _WITHOUT_MODE = (
     *("PreCompact", "PostCompact", "PreModelSwitch", "PostModelSwitch"),
-    *("SessionStart", "SubagentStart", "InstructionsLoaded"),
+    *("SessionStart", "SubagentStart", "InstructionsLoaded", "SessionEnd"),
 )
 """Events that are not told the mode of permissions, as in Claude Code."""
-_WITHOUT_EFFORT = (*_WITHOUT_MODE, "UserPromptSubmit", "UserPromptExpansion", "SessionEnd", "Notification")
+_WITHOUT_EFFORT = (*_WITHOUT_MODE, "UserPromptSubmit", "UserPromptExpansion", "Notification")
 Described = Callable[[], dict[str, Any]]
 """What every hook is told: session_id, transcript_path, permission_mode."""
 

@@ -95,7 +95,8 @@ class NativeAgent:
         spec = _of_copy(spec)
         old = _session_to_resume(spec)
         if old is not None and old.header.denied:
-            spec = _still_denied(spec, old.header.denied)
+            deny = tuple(dict.fromkeys((*old.header.denied, *spec.rules.deny)))
+            spec = msgspec.structs.replace(spec, rules=msgspec.structs.replace(spec.rules, deny=deny))
         configuration = _as_agent(await Configuration.load(spec, self._env))
         spec = configuration.spec
         model = spec.model or (old.model if old else None) or configuration.settings.model
@@ -161,11 +162,6 @@ def _of_copy(spec: SessionSpec) -> SessionSpec:
     name = start.id if start.fork else start.resume
     start = msgspec.structs.replace(start, resume=origin[0], at=start.at or origin[1], fork=True, id=name)
     return msgspec.structs.replace(spec, start=start)
-
-
-def _still_denied(spec: SessionSpec, rules: tuple[str, ...]) -> SessionSpec:
-    deny = tuple(dict.fromkeys((*rules, *spec.rules.deny)))
-    return msgspec.structs.replace(spec, rules=msgspec.structs.replace(spec.rules, deny=deny))
 
 
 def _transcript(spec: SessionSpec, old: Transcript | None, model: str) -> Transcript:

@@ -281,7 +281,7 @@ class NativeSession(BaseSession):
     takes_documents = True
     _sources: list[tuple[str, str]] = []
     """The instructions that the model reads, until hooks were told of them."""
-    _prompt_id = ""
+    _prompt_id = _last_prompt = ""
     """What hooks are told of the last prompt, where the host has said when one begins."""
 
     def __init__(
@@ -349,7 +349,9 @@ class NativeSession(BaseSession):
             agent=(task, kind) if task is not None else ("", ""),
             entrypoint=configuration.entrypoint,
             deeper=project.DeeperKnowledge(spec.cwd, spec.instructions).about,
-            **self.for_hooks(),
+            judge=self.judge,
+            stop_turn=self.stop_turn,
+            about=self.asked_now,
             **started,
         )
         self.toolbox = Toolbox(configuration, **started)
@@ -501,7 +503,8 @@ class NativeSession(BaseSession):
                 await self._after_changes(turn)
                 await self._hooks.turn_end(outcome, turn.text)
                 if outcome == "failed" and self._parent is None:
-                    await self.tell_failure(turn.text)
+                    told = {"error": "unknown", "last_assistant_message": turn.text}
+                    await self._hooks.event("StopFailure", told)
             finally:  # the turn may be interrupted while the hook runs
                 listing, now = self.transcript.listing, self._clock()
                 over = TurnOver(turn=turn.id, outcome=outcome, reason=reason, ts=now, listing=listing)
@@ -950,12 +953,6 @@ class NativeSession(BaseSession):
             payload = {"file_path": path, "memory_type": kind, "load_reason": reason}
             await self._hooks.event("InstructionsLoaded", payload)
 
-    async def tell_failure(self, text: str) -> None:
-        await self._hooks.event("StopFailure", {"error": "unknown", "last_assistant_message": text})
-
-    def for_hooks(self) -> dict[str, Any]:
-        return {"judge": self.judge, "stop_turn": self.stop_turn, "about": self.asked_now}
-
     async def judge(self, instructions: str, question: str, model: str) -> str:
         """What a model says to a hook's question; `model` empty: the session's for small things."""
         from treadle.agent.loop import answered  # imported here because few hooks are questions
@@ -986,10 +983,10 @@ class NativeSession(BaseSession):
             for task in running
         ]
         payload["session_crons"] = []
-        if self._prompt_id:
-            payload["prompt_id"] = self._prompt_id
-        elif self._current is not None:
-            payload["prompt_id"] = str(uuid5(NAMESPACE_OID, f"{self.id}/{self._current.id}"))
+        if self._current is not None and not self._prompt_id:
+            self._last_prompt = str(uuid5(NAMESPACE_OID, f"{self.id}/{self._current.id}"))
+        if prompt := self._prompt_id or self._last_prompt:
+            payload["prompt_id"] = prompt
         return payload
 
     def _tell_withheld(self, event: Event) -> None:

@@ -413,12 +413,9 @@ async def _list(session: CommandedSession) -> CommandResult:
     groups = await asyncio.to_thread(detached.every)
     ours = [(task, "") for task in session.tasks.list()]
     rows = ours + [(task, f" in {group.group.id}") for group in groups for task in group.tasks]
-    shown = [(f"{task.id}  {task.status}", f"{task.label}{where}{_action(task)}") for task, where in rows]
+    does = {task.id: f"  ({task.current_action})" for task, _ in rows if task.current_action}
+    shown = [(f"{task.id}  {task.status}", f"{task.label}{where}{does.get(task.id, '')}") for task, where in rows]
     return reply(columns(shown) or "Nothing runs in the background.")
-
-
-def _action(task: Task) -> str:
-    return f"  ({task.current_action})" if task.current_action else ""
 
 
 async def _read(session: CommandedSession, rest: str) -> CommandResult:

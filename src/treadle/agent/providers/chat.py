@@ -106,7 +106,7 @@ class ChatFormat(msgspec.Struct, frozen=True, kw_only=True):
                 {
                     "id": call.id,
                     "type": "function",
-                    "function": {"name": call.name, "arguments": _valid_arguments(call)},
+                    "function": {"name": call.name, "arguments": call.arguments if arguments(call.arguments) else "{}"},
                 }
                 for call in message.calls
             ]
@@ -129,10 +129,6 @@ def _images(shown: tuple[Image, ...], images: dict[str, bytes]) -> list[dict[str
         {"type": "text", "text": NOT_SHOWN} if url is None else {"type": "image_url", "image_url": {"url": url}}
         for url in urls
     ]
-
-
-def _valid_arguments(call: ToolCall) -> str:
-    return call.arguments if arguments(call.arguments) else "{}"
 
 
 def _mark(messages: list[dict[str, Any]]) -> None:

@@ -143,7 +143,8 @@ def wrapped(event: events.AnyEvent) -> Record | None:
         case events.Asked(kind="permission") if event.parent is not None:
             return {"type": "background_task_event", "background_task_event": _permission_request(event)}
         case events.TaskGroupChanged():
-            return {"type": "background_job_group_event", "background_job_group_event": group_event(event)}
+            told = {"type": f"background_job_group_{event.change}", "group": group_snapshot(event.group)}
+            return {"type": "background_job_group_event", "background_job_group_event": told}
     return None
 
 
@@ -175,10 +176,6 @@ def _permission_request(asked: events.Asked) -> Record:
         "toolName": asked.name or "",
         "toolArgs": asked.args if isinstance(asked.args, dict) else {},
     }
-
-
-def group_event(event: events.TaskGroupChanged) -> Record:
-    return {"type": f"background_job_group_{event.change}", "group": group_snapshot(event.group)}
 
 
 def task_snapshot(task: events.Task) -> Record:
