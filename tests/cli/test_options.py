@@ -199,11 +199,11 @@ def test_a_served_agent_is_the_one_of_the_environment_unless_it_is_named(monkeyp
 
 def test_servers_of_several_files_are_put_together_and_the_last_counts(tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text('{"mcpServers": {"one": {"command": "x"}, "two": {"command": "y"}}}')
-    assert servers((str(tmp_path / "a.json"), '{"two": {"url": "z"}}')) == {
+    assert servers((str(tmp_path / "a.json"), '{"mcpServers": {"two": {"url": "z"}}}')) == {
         "one": {"command": "x"},
         "two": {"url": "z"},
     }
-    for wrong in ('{"mcpServers": []}', '{"one": 1}'):
+    for wrong in ('{"mcpServers": []}', '{"one": {"command": "x"}}'):
         with pytest.raises(ConfigError, match="no table of servers"):
             servers((wrong,))
 

@@ -503,8 +503,8 @@ class NativeSession(BaseSession):
                 await self._after_changes(turn)
                 await self._hooks.turn_end(outcome, turn.text)
                 if outcome == "failed" and self._parent is None:
-                    told = {"error": "unknown", "last_assistant_message": turn.text}
-                    await self._hooks.event("StopFailure", told)
+                    payload = {"error": "unknown", "last_assistant_message": turn.text}
+                    await self._hooks.event("StopFailure", payload)
             finally:  # the turn may be interrupted while the hook runs
                 listing, now = self.transcript.listing, self._clock()
                 over = TurnOver(turn=turn.id, outcome=outcome, reason=reason, ts=now, listing=listing)

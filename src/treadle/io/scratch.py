@@ -43,6 +43,8 @@ def make(kind: str) -> str:
         os.close(fd)
         _remove_tree(making)
         raise
+    if not _held:
+        lifetime.at_end(_remove_left)
     _held[made] = fd
     return made
 
@@ -108,6 +110,3 @@ def _remove_unheld(path: str, *, patient: bool) -> None:
         _remove_tree(path)
     finally:
         os.close(fd)
-
-
-lifetime.at_end(_remove_left)

@@ -143,8 +143,8 @@ def wrapped(event: events.AnyEvent) -> Record | None:
         case events.Asked(kind="permission") if event.parent is not None:
             return {"type": "background_task_event", "background_task_event": _permission_request(event)}
         case events.TaskGroupChanged():
-            told = {"type": f"background_job_group_{event.change}", "group": group_snapshot(event.group)}
-            return {"type": "background_job_group_event", "background_job_group_event": told}
+            payload = {"type": f"background_job_group_{event.change}", "group": group_snapshot(event.group)}
+            return {"type": "background_job_group_event", "background_job_group_event": payload}
     return None
 
 
