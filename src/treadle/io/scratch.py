@@ -14,6 +14,7 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 
 from treadle.errors import StorageError
 from treadle.io.process import lifetime
@@ -43,10 +44,14 @@ def make(kind: str) -> str:
         os.close(fd)
         _remove_tree(making)
         raise
-    if not _held:
-        lifetime.at_end(_remove_left)
+    _clear_at_end()
     _held[made] = fd
     return made
+
+
+@cache
+def _clear_at_end() -> None:
+    lifetime.at_end(_remove_left)
 
 
 def lock_of(path: str) -> int:
