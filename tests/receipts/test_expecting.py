@@ -163,7 +163,10 @@ def test_how_near_is_near_enough(name: str, wanted: str, said: str | None) -> No
 def test_expectations_are_read_in_one_order_and_what_nobody_can_expect_is_refused() -> None:
     assert list(expecting.parse(("verified=yes,repo=x", f"base={BASE}"))) == ["repo", "base", "verified"]
     assert expecting.parse(("verified=yes,model=a=b", "verified=yes")) == {"verified": "yes", "model": "a=b"}
-    for wrong, said in (("colour=red", "there is no expectation called 'colour'"), ("verified", "--expect verified: not NAME=")):
+    for wrong, said in (
+        ("colour=red", "there is no expectation called 'colour'"),
+        ("verified", "--expect verified: not NAME="),
+    ):
         with pytest.raises(ConfigError, match=f"{said}.*names: repo, base, agent"):
             expecting.parse((wrong,))
 
