@@ -15,7 +15,7 @@ const heads = new Map();
 /** @type {Record<string, any>} */
 const parts = {};
 const GROUPS = { project: "By project", goal: "By goal", agent: "By agent", node: "By node", none: "Not grouped" };
-const filter = el("input", { type: "search", placeholder: "Filter, as agent:claude", "aria-label": "Filter the board" });
+const filter = el("input", { type: "search", placeholder: "Filter: agent:claude", "aria-label": "Filter the board" });
 const unpriced = el("p", { class: "more unpriced" });
 let grouping = setting("group", "project");
 /** Goal -> what it is about, while the board is grouped by goals. @type {Map<string, string>} */
