@@ -29,6 +29,8 @@ PEERS = ("serial", "worktrees", "background", "treadle")
 LOOK_SECONDS = 0.5
 ASK_SECONDS = 3.0
 """Between two looks at what the orchestrator says."""
+CALM_SECONDS = 20.0
+"""How long it has to come back before a person looks again."""
 PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "crash-test.md"
 BEGIN, END = "<!-- crash test -->", "<!-- end of crash test -->"
 
@@ -97,15 +99,15 @@ async def drive(
     """From the tasks' submission until the orchestrator says that nothing is left to do: a person's acts, seconds."""
     await asyncio.to_thread(peer.submit, work)
     began, acts = time.monotonic(), 0
-    asked = began
+    asked, resumed = began, began - CALM_SECONDS
     while (now := time.monotonic()) - began < limit:
         bad.due(now - began, watch.look(), is_agent)
         await asyncio.sleep(LOOK_SECONDS)
         if now - asked < ASK_SECONDS:
             continue
         asked = now
-        if await asyncio.to_thread(peer.needs_a_person):
-            acts += 1
+        if now - resumed >= CALM_SECONDS and await asyncio.to_thread(peer.needs_a_person):
+            acts, resumed = acts + 1, now
             say("a person starts it again")
             await asyncio.to_thread(peer.resume)
         elif await asyncio.to_thread(peer.over):

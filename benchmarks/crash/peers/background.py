@@ -67,6 +67,8 @@ class Here(Peer):
         git(self.place.root, "merge", "-q", "--no-edit", f"worktree-{task}", check=False)
         if git(self.place.root, "status", "--porcelain", "--untracked-files=no"):
             git(self.place.root, "merge", "--abort", check=False)
+        elif git(self.place.root, "rev-parse", "HEAD") == before:
+            return  # nothing was committed
         elif self.ask("sh", "-c", f"{CHECK} && echo green", spared=True):
             self.merged.add(task)
         else:

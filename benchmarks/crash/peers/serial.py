@@ -8,7 +8,8 @@ LINES = """\
 mkdir -p ../said
 work() {
     begun=$(git rev-parse HEAD)
-    if claude -p "$2" --permission-mode bypassPermissions > "../said/$1.out" 2>&1 && CHECK
+    if claude -p "$2" --permission-mode bypassPermissions > "../said/$1.out" 2>&1 && CHECK &&
+        [ "$(git rev-parse HEAD)" != "$begun" ]
     then touch "../said/$1.done"; else git reset -q --hard "$begun"; fi
 }
 """

@@ -14,8 +14,10 @@ work() {
 }
 land() {
     [ -e "../said/$1.ok" ] || return
+    begun=$(git rev-parse HEAD)
     git merge -q --no-edit "$1" || { git merge --abort; return; }
-    if CHECK; then touch "../said/$1.done"; else git reset -q --hard ORIG_HEAD; fi
+    [ "$(git rev-parse HEAD)" != "$begun" ] || return
+    if CHECK; then touch "../said/$1.done"; else git reset -q --hard "$begun"; fi
     git worktree remove --force "../trees/$1"
 }
 """

@@ -55,7 +55,7 @@ def test_what_is_killed_comes_back_by_itself_and_an_order_goes_on(nothing_left: 
     fleet("up", "--no-page")
     assert as_json("status")["engine"] == before["engine"], "it joins what is there"
     order = fleet("submit", "sleep", "--agent", "null:300:300").strip()
-    until(lambda: up.live_runners())
+    until(lambda: up.live_runners() and as_json("show", order)["order"]["state"] == "running")
     kill_all("node")
     assert "orders     unknown: no scheduler answers; 1 at work" in fleet("status", code=1)
     until(lambda: asyncio.run(up.status())["scheduler"])
