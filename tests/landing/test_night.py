@@ -184,11 +184,12 @@ class Night:
             self.remote.rename(away) if kind == "remote" else self.end_model()
 
     def fill_disk(self) -> None:
-        """Nothing more can be written for some seconds, once. Where there is no disk of our own, it stays as it is."""
+        """Nothing more can be written for some seconds, once, in the long form: a setup or check that it stops counts as
+        failed. Where there is no disk of our own, it stays as it is."""
         filler = Path(places.root(), "filler")
         if self.full_until and time.monotonic() > self.full_until:
             filler.unlink(missing_ok=True)
-        elif not self.full_until and KILLS and self.share() > 0.3:
+        elif not self.full_until and ORDERS > 5 and self.share() > 0.3:
             self.full_until = time.monotonic() + FULL_SECONDS
             if os.path.ismount(places.root()):
                 self.outages["disk"] = 1
