@@ -184,8 +184,8 @@ class Night:
             self.remote.rename(away) if kind == "remote" else self.end_model()
 
     def fill_disk(self) -> None:
-        """Nothing more can be written for some seconds, once, in the long form: a setup or check that it stops counts as
-        failed. Where there is no disk of our own, it stays as it is."""
+        """Nothing more can be written for some seconds, once, in the long form: a setup or check that is stopped then
+        counts as failed. Where there is no disk of our own, it stays as it is."""
         filler = Path(places.root(), "filler")
         if self.full_until and time.monotonic() > self.full_until:
             filler.unlink(missing_ok=True)
