@@ -44,7 +44,7 @@ DISK = 256
 """Megabytes of the disk that the fleet is stored on, where this user may mount one."""
 FULL_SECONDS = 10.0
 CLOCK = "/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1"
-"""With it, the clock is an hour ahead after the restart. The engine's is not, as on another machine."""
+"""With it, the clock is an hour ahead after the restart, in the long form. That of the engine is right."""
 EDIT = "n=$(cat .number); echo $n > f$n.txt"
 REPLIES = [
     says("I go on.", bash(EDIT), when="You were interrupted|begun before", times="always"),
@@ -222,7 +222,7 @@ class Night:
         for kind in ("keeper", "keeper", "node", "runner", "engine", "page"):
             for pid in self.pids(kind):
                 os.kill(pid, signal.SIGKILL)
-        if os.path.exists(CLOCK):
+        if os.path.exists(CLOCK) and ORDERS > 5:
             self.outages["clock"] = 1
             ahead = {"LD_PRELOAD": CLOCK, "FAKETIME": "+1h", "FAKETIME_DONT_FAKE_MONOTONIC": "1"}
             with pytest.MonkeyPatch.context() as patch:
