@@ -62,6 +62,14 @@ def test_what_a_call_did_is_put_back_and_told_to_its_agent_and_in_the_decisions(
     assert over(project, program) == ""
 
 
+def test_a_new_file_under_a_held_pattern_is_told(project: Path, claims: Claims) -> None:
+    claims.release(BOB)
+    claims.claim(BOB, ["src/pay/*.py"], "T-1")
+    assert ask(project, "claude", "Bash", {"command": "echo x > src/pay/new.py"}) is not None
+    told = call(project, "mkdir src/pay; echo x > src/pay/new.py")
+    assert "src/pay/new.py, which" in told and "was made" in told and not (project / "src/pay/new.py").exists()
+
+
 def test_what_it_had_become_is_kept(project: Path, claims: Claims) -> None:
     told = call(project, "echo mine > src/a/b.ts")
     (place,) = [word.rstrip(".") for word in told.split() if "/changed-" in word]

@@ -254,9 +254,9 @@ class HeldFiles:
 def look(claims: Iterable[Claim], found: Claims) -> Files:
     """The current state of the files that these claims cover in a worktree, up to a number."""
     files: Files = {}
-    for pattern in {surface.pattern for claim in claims for surface in claim.surfaces}:
-        for path in (path for start in literal_starts(pattern) for path in _files(start, found)):
-            if path not in files and patterns.match(pattern, path[len(found.top) + 1 :]):
+    for surface in {surface.pattern: surface for claim in claims for surface in claim.surfaces}.values():
+        for path in (path for start in literal_starts(surface.pattern) for path in _files(start, found)):
+            if path not in files and surface.covers(path[len(found.top) + 1 :]):
                 try:
                     state = os.lstat(path)
                 except FileNotFoundError:
@@ -326,7 +326,7 @@ class HeldPaths:
         """`records`: the directory of the coordination files, which belong to no one."""
         self._top = top
         self._apart = (os.path.join(top, ".git"), records)
-        self._known: dict[str, Matches] = {}
+        self._known: dict[tuple[str, str], Matches] = {}
 
     def find(self, claims: Iterable[Claim]) -> dict[str, str]:
         """The outermost paths that these claims cover, each with who holds it, why and until when."""
@@ -334,17 +334,17 @@ class HeldPaths:
         for claim in claims:
             for text in claim.texts:
                 surface = claim.surface(text)
-                for path in self._paths(surface.pattern) if surface is not None and not surface.is_outside else ():
+                for path in self._paths(surface) if surface is not None and not surface.is_outside else ():
                     real = os.path.realpath(path)
                     if _is_under(real, (self._top,)):
                         found.setdefault(real, str(Overlap(os.path.relpath(path, self._top), text, claim)))
         return self._few(_outermost(found))
 
-    def _paths(self, pattern: str) -> Iterator[str]:
-        for start in literal_starts(pattern):
+    def _paths(self, surface: Surface) -> Iterator[str]:
+        for start in literal_starts(surface.pattern):
             place = os.path.normpath(os.path.join(self._top, start))
-            if not patterns.match(pattern, start or ".") and not _covers(pattern, start):
-                yield from self._search(pattern, place)
+            if not surface.covers(start or ".") and not _covers(surface.pattern, start):
+                yield from self._search(surface, place)
             elif place == self._top:
                 # A directory with git's own in it cannot be kept whole: an agent commits to a private one.
                 names = os.listdir(place)
@@ -352,14 +352,14 @@ class HeldPaths:
             elif os.path.lexists(place) and place not in self._apart:
                 yield place
 
-    def _search(self, pattern: str, place: str) -> Iterator[str]:
+    def _search(self, surface: Surface, place: str) -> Iterator[str]:
         from treadle.io.sandbox.places import Matches
 
-        if pattern not in self._known:
-            self._known[pattern] = Matches(
-                [place], lambda path: path not in self._apart and patterns.match(pattern, path[len(self._top) + 1 :])
-            )
-        yield from (path for path in self._known[pattern].find() if not _is_under(path, self._apart))
+        found = self._known.setdefault(
+            (surface.pattern, place),
+            Matches([place], lambda path: path not in self._apart and surface.covers(path[len(self._top) + 1 :])),
+        )
+        yield from (path for path in found.find() if not _is_under(path, self._apart))
 
     def _few(self, found: dict[str, str]) -> dict[str, str]:
         while len(found) > MOST:

@@ -176,8 +176,9 @@ class Planning:
         """Whether it lies among git's own files of this repository or in our state directory, or holds the latter."""
         if self.live == self.root:
             return False
-        real, state = f"{os.path.realpath(path)}/", f"{os.path.realpath(state_dir())}/"
-        return real.startswith((f"{os.path.dirname(_place(self.live))}/", state)) or state.startswith(real)
+        places = (path, state_dir(), os.path.dirname(_place(self.live)))
+        real, state, git = (f"{os.path.realpath(place)}/".casefold() for place in places)  # some file systems fold it
+        return real.startswith((git, state)) or state.startswith(real)
 
     def claimed(self) -> bool:
         """Whether anything was ever claimed here. A fresh clone has no claims of anybody, which is something else."""

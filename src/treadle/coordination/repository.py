@@ -46,9 +46,9 @@ def inside_other(path: str, live: str) -> str:
     """Where an absolute path lies in a worktree of the repository whose live state is `live`; empty if in none."""
     try:
         located = locate(path)
-        if located is None or os.path.dirname(os.path.realpath(live)) != common_of(located[1]):
+        if located is None or not os.path.samefile(os.path.dirname(os.path.realpath(live)), common_of(located[1])):
             return ""
-    except ConfigError:
+    except (ConfigError, OSError):
         return ""
     return os.path.relpath(os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path)), located[0])
 

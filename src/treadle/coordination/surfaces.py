@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from itertools import takewhile
 
 from treadle.errors import ConfigError
@@ -16,7 +17,7 @@ from treadle.policy import patterns
 
 
 class Surface:
-    __slots__ = ("text", "pattern", "symbol", "files")
+    __slots__ = ("text", "pattern", "symbol", "_is_file", "_folds")
 
     def __init__(self, text: str, top: str = "") -> None:
         """`top` is the repository's directory, to make absolute paths relative and to recognise directories."""
@@ -27,8 +28,8 @@ class Surface:
         self.pattern = _composed(_as_it_is(_relative(path, top), top))
         literal = patterns.is_literal(self.pattern)
         self.symbol = symbol if literal else ""  # a symbol of more than one file: then only the files count
-        is_file = literal and (bool(symbol) or bool(top) and os.path.isfile(os.path.join(top, self.pattern)))
-        self.files = (self.pattern,) if is_file else ()
+        self._is_file = literal and (bool(symbol) or bool(top) and os.path.isfile(os.path.join(top, self.pattern)))
+        self._folds = folds_case(top)
 
     @classmethod
     def of(cls, path: str, top: str = "") -> Surface:
@@ -37,14 +38,15 @@ class Surface:
         surface.text = path
         surface.pattern = patterns.escape(_composed(path))
         surface.symbol = ""
-        surface.files = () if top and os.path.isdir(os.path.join(top, path)) else (surface.pattern,)
+        surface._is_file = not (top and os.path.isdir(os.path.join(top, path)))
+        surface._folds = folds_case(top)
         return surface
 
     @classmethod
     def directory(cls, path: str) -> Surface:
         """The surface of a path and everything under it."""
         surface = cls.of(path)
-        surface.files = ()
+        surface._is_file = False
         return surface
 
     @property
@@ -53,12 +55,36 @@ class Surface:
         return self.pattern.startswith("/") or all(up > 0 for up, _ in patterns.parse(self.pattern).paths)
 
     def is_same(self, other: Surface) -> bool:
-        return self.symbol == other.symbol and patterns.normalise(self.pattern) == patterns.normalise(other.pattern)
+        mine, theirs = self._keys(other)
+        return self.symbol == other.symbol and patterns.normalise(mine) == patterns.normalise(theirs)
 
     def overlaps(self, other: Surface) -> bool:
-        if self.symbol and other.symbol and patterns.normalise(self.pattern) == patterns.normalise(other.pattern):
+        mine, theirs = self._keys(other)
+        if self.symbol and other.symbol and patterns.normalise(mine) == patterns.normalise(theirs):
             return self.symbol == other.symbol
-        return patterns.overlaps(self.pattern, other.pattern, self.files + other.files)
+        return patterns.overlaps(mine, theirs, (mine,) * self._is_file + (theirs,) * other._is_file)
+
+    def covers(self, path: str) -> bool:
+        """Whether it covers this literal path."""
+        return patterns.match(_key(self.pattern, self._folds), _key(path, self._folds))
+
+    def _keys(self, other: Surface) -> tuple[str, str]:
+        folds = self._folds or other._folds
+        return _key(self.pattern, folds), _key(other.pattern, folds)
+
+
+@lru_cache
+def folds_case(top: str) -> bool:
+    """Whether two spellings of a name are one file there: the file system is asked about a name that it has."""
+    try:
+        name = next(name for name in os.listdir(top) if name.isascii() and name != name.swapcase())
+        return os.path.samestat(os.lstat(os.path.join(top, name)), os.lstat(os.path.join(top, name.swapcase())))
+    except (OSError, StopIteration):
+        return False
+
+
+def _key(path: str, folds: bool) -> str:
+    return _composed(path.casefold()) if folds else _composed(path)
 
 
 def _split(text: str) -> tuple[str, str]:
@@ -127,19 +153,19 @@ LOOK_AT = 20_000
 
 
 def literal_starts(pattern: str) -> Iterator[str]:
-    """For each alternative of a pattern, the path below which everything it covers in a repository lies."""
+    """For each alternative of a pattern, the path below which everything it covers in a repository lies. A name with
+    accents is left out: it may be written in another form there."""
     for up, names in patterns.parse(pattern).paths:
         if up == 0:
-            yield "/".join(takewhile(lambda name: isinstance(name, str), names))  # type: ignore[arg-type]
+            yield "/".join(takewhile(lambda name: isinstance(name, str) and name.isascii(), names))  # type: ignore[arg-type]
 
 
 def matches_any(surface: Surface, top: str) -> bool:
     """Whether the surface covers any file or directory below `top`."""
     looked = 0
-    covers = patterns.parse(surface.pattern).regex.fullmatch
     for start in literal_starts(surface.pattern):
         place = os.path.join(top, start)
-        if start and os.path.lexists(place) and patterns.match(surface.pattern, start):
+        if start and os.path.lexists(place) and surface.covers(start):
             return True
         for directory, directories, names in os.walk(place):
             directories[:] = [name for name in directories if name != ".git"]
@@ -147,7 +173,7 @@ def matches_any(surface: Surface, top: str) -> bool:
             inside = "" if inside == "./" else inside
             for name in (*names, *directories):
                 looked += 1
-                if looked > LOOK_AT or covers(inside + name):
+                if looked > LOOK_AT or surface.covers(inside + name):
                     return True
     return False
 
@@ -159,8 +185,9 @@ def matches_any(surface: Surface, top: str) -> bool:
 
 
 def literal_start(text: str) -> list[str]:
-    """The literal names with which every path that a surface covers begins; empty when they are not obvious."""
-    path = text.partition("#")[0]
+    """The literal names with which every path that a surface covers begins; empty when they are not obvious. In one
+    form for all spellings that some file system takes for one."""
+    path = _key(text.partition("#")[0], folds=True)
     if path.startswith("/") or ".." in path or "\\" in text:
         return []
     wild = min((place for char in "*?[{" if (place := path.find(char)) >= 0), default=-1)
