@@ -12,7 +12,8 @@ TreadleError                    error             the root of them all
 │   ├── Unsupported             unsupported       a required capability is not offered
 │   ├── PolicyNotEnforceable    policy_not_enforceable  the order's policy cannot be enforced on the agent
 │   ├── ToolError               tool_error        a tool could not do what was asked
-│   ├── StorageError            storage_error     disk full, unreadable, written by a newer version
+│   ├── StorageError            storage_error     unreadable, not to be written, written by a newer version
+│   │   └── DiskFull            disk_full         the disk is full, or the quota used up
 │   ├── WorkspaceError          workspace_error   a working copy cannot be made, compared or applied
 │   ├── LimitReached            limit_reached     one of the limits of a turn or a session
 │   │   ├── MaxIterations       max_iterations    the turn used up its model calls
@@ -148,6 +149,11 @@ class ToolError(LocalError):
 
 class StorageError(LocalError):
     code = "storage_error"
+
+
+class DiskFull(StorageError):
+    code = "disk_full"
+    retryable = True
 
 
 class WorkspaceError(LocalError):

@@ -1,5 +1,8 @@
 """Whether the work is good, by a command of a person's."""
 
+import os
+import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -7,7 +10,8 @@ import pytest
 
 from tests.io.sandbox.rooms import WRITES_TOO_MUCH, writing_counts
 from treadle.confinement import ResourceLimits
-from treadle.io.sandbox import methods
+from treadle.errors import DiskFull
+from treadle.io.sandbox import limits, methods
 from treadle.sandboxed.checks import run_check
 from treadle.session import Confinement
 
@@ -52,3 +56,44 @@ async def test_one_that_comes_up_to_a_limit_of_its_sandbox_says_which(tmp_path: 
     walls = Confinement(use="on", write=(str(tmp_path),), limits=ResourceLimits(disk=5 << 20))
     check = await run_check(WRITES_TOO_MUCH, str(tmp_path), confinement=walls)
     assert check.exit_code != 0 and check.output_tail.endswith(", more than 5 MB]")
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Iterator[Path]:
+    """A disk of 64 MB."""
+    if os.geteuid() != 0:
+        pytest.skip("only root mounts a small disk")
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64m", "none", str(tmp_path)], check=True)
+    yield tmp_path
+    subprocess.run(["umount", str(tmp_path)], check=True)
+
+
+@pytest.mark.skipif(methods.available().method is None, reason="nothing to confine with")
+@pytest.mark.parametrize("confined", [True, False])
+@pytest.mark.parametrize(
+    ("free", "command", "wrote", "judged"),
+    [
+        (0, "echo x > f", 0, False),
+        (60, "fallocate -l 59M x; sleep 60", 0, False),
+        (60, "fallocate -l 59M x; sleep 60", 40, True),
+        (60, "exit 3", 0, True),
+        (0, "true", 0, True),
+    ],
+    ids=["full before", "others fill it", "it fills it itself", "red", "green on a full disk"],
+)
+async def test_one_that_fails_because_the_disk_is_full_says_nothing_about_the_work(
+    small: Path, monkeypatch: pytest.MonkeyPatch, free: int, command: str, wrote: int, judged: bool, confined: bool
+) -> None:
+    if not confined and "sleep" in command:
+        return  # nothing watches it
+    monkeypatch.setattr(limits, "written", lambda pid: wrote << 20)
+    with (small / "others").open("wb") as file:
+        os.posix_fallocate(file.fileno(), 0, os.statvfs(small).f_bavail * 4096 - (free << 20))
+    walls = Confinement(use="on", write=(str(small),)) if confined else None
+    if not judged:
+        with pytest.raises(
+            DiskFull, match=f"`{command}` could not be run to its end: .* are left on the disk of {small}"
+        ):
+            await run_check(command, str(small), confinement=walls)
+        return
+    assert (await run_check(command, str(small), confinement=walls)).ok is (command == "true")

@@ -13,10 +13,11 @@ from tests.host.conftest import QUICK, order, scripted
 from tests.host.test_run import more, told
 from tests.waiting import until
 from tests.workspace.repositories import branches, git, make
+from treadle.errors import DiskFull
 from treadle.host.job import Job
 from treadle.host.run import HostRun
 from treadle.host.store import ReceiptStore
-from treadle.io.sandbox import methods
+from treadle.io.sandbox import limits, methods
 from treadle.session import Confinement
 
 Runner = Callable[..., Any]
@@ -75,6 +76,16 @@ async def test_a_check_that_cannot_be_run_has_not_passed(source: Path, store: Re
     assert receipt.outcome == "partial" and receipt.verification.harness_ok is False
     assert "could not be run" in more(receipt)["observed"]["check"]["output_tail"]
     assert not (source / "new.txt").exists()
+
+
+async def test_a_check_that_the_disk_has_no_room_for_is_this_machine_s_fault(
+    source: Path, store: ReceiptStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "full", lambda place: "0 KB are left")
+    host = HostRun(told(source, "echo 1 > new.txt", check="false"), store)
+    receipt = await host.run()
+    assert receipt.outcome == "failed" and receipt.verification.harness_ok is False
+    assert isinstance(host.observed.error, DiskFull)
 
 
 async def test_no_check_reads_what_another_wrote(run: Runner, source: Path) -> None:

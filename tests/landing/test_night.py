@@ -7,6 +7,7 @@ import contextlib
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -44,7 +45,18 @@ DISK = 256
 """Megabytes of the disk that the fleet is stored on, where this user may mount one."""
 FULL_SECONDS = 10.0
 CLOCK = "/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1"
-"""With it, the clock is an hour ahead after the restart, in the long form. That of the engine is right."""
+"""With it, the clock is an hour ahead after the restart. That of the engine is right."""
+SLEEP = """
+#define _GNU_SOURCE
+#include <errno.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+int clock_nanosleep(clockid_t clock, int flags, const struct timespec *until, struct timespec *left) {
+    return syscall(SYS_clock_nanosleep, clock, flags, until, left) ? errno : 0;
+}
+"""
+"""In place of libfaketime's, which moves the end of a sleep on the monotonic clock, too (wolfcw/libfaketime#426)."""
 EDIT = "n=$(cat .number); echo $n > f$n.txt"
 REPLIES = [
     says("I go on.", bash(EDIT), when="You were interrupted|begun before", times="always"),
@@ -184,12 +196,11 @@ class Night:
             self.remote.rename(away) if kind == "remote" else self.end_model()
 
     def fill_disk(self) -> None:
-        """Nothing more can be written for some seconds, once, in the long form: a setup or check that is stopped then
-        counts as failed. Where there is no disk of our own, it stays as it is."""
+        """Nothing more can be written for some seconds, once. Where there is no disk of our own, it stays as it is."""
         filler = Path(places.root(), "filler")
         if self.full_until and time.monotonic() > self.full_until:
             filler.unlink(missing_ok=True)
-        elif not self.full_until and ORDERS > 5 and self.share() > 0.3:
+        elif not self.full_until and KILLS and self.share() > 0.3:
             self.full_until = time.monotonic() + FULL_SECONDS
             if os.path.ismount(places.root()):
                 self.outages["disk"] = 1
@@ -222,9 +233,12 @@ class Night:
         for kind in ("keeper", "keeper", "node", "runner", "engine", "page"):
             for pid in self.pids(kind):
                 os.kill(pid, signal.SIGKILL)
-        if os.path.exists(CLOCK) and ORDERS > 5:
+        if os.path.exists(CLOCK) and shutil.which("cc"):
             self.outages["clock"] = 1
-            ahead = {"LD_PRELOAD": CLOCK, "FAKETIME": "+1h", "FAKETIME_DONT_FAKE_MONOTONIC": "1"}
+            sleep = self.place / "sleep.so"
+            words = ["cc", "-shared", "-fPIC", "-o", str(sleep), "-xc", "-"]
+            subprocess.run(words, input=SLEEP, text=True, check=True)
+            ahead = {"LD_PRELOAD": f"{sleep}:{CLOCK}", "FAKETIME": "+1h", "FAKETIME_DONT_FAKE_MONOTONIC": "1"}
             with pytest.MonkeyPatch.context() as patch:
                 for name, value in ahead.items():
                     patch.setenv(name, value)

@@ -18,6 +18,7 @@ from treadle.errors import LocalError, NotFound, WorkspaceError
 from treadle.fleet import client
 from treadle.fleet.engine.bus import Bus, Write
 from treadle.fleet.orders import encode
+from treadle.io.sandbox import limits
 from treadle.landing import train
 from treadle.landing.bench import BuiltCar
 from treadle.landing.queue import BuildCar
@@ -132,6 +133,15 @@ async def test_what_a_person_has_not_committed_delays_the_train_which_then_goes_
     git(repository, "checkout", "-q", "a.txt")
     assert (await running).landed == 1 and (repository / "a.txt").read_text() == "two\n"
     assert (repository / "b.txt").read_text() == "mine, and in no one's way\n"
+
+
+async def test_a_check_that_the_disk_has_no_room_for_is_no_verdict_and_is_begun_again(
+    bus: Bus, finished: Finished, repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    full = ["0 KB are left"] * 2
+    monkeypatch.setattr(limits, "full", lambda place: full.pop() if full else "")
+    record = await run(bus, repository, await finished.order("bad", {"a.txt": "bad\n"}))
+    assert full == [] and [each.kind for each in record.left_out] == ["red"] and record.checks == 2
 
 
 async def test_what_a_person_merged_by_hand_is_there_and_not_landed_twice(

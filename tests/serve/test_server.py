@@ -39,7 +39,8 @@ async def test_the_page_is_ready_when_its_fleet_is_or_there_is_none(alone: Web) 
         while (found := await alone.http.get("/readyz")).json()["why"] == "starting":
             await asyncio.sleep(0.01)
     assert (found.status_code, found.json()["state"]) == (200, "none")
-    alone.server.site.fleet.problem = "the engine cannot be reached"
+    link = alone.server.site.fleet
+    link.problem, link.alone = "the engine cannot be reached", False
     away = await alone.http.get("/readyz")
     assert (away.status_code, away.json()["state"]) == (503, "away")
     assert (await alone.http.get("/login")).status_code == 405, "a code is never in an address"

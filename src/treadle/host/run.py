@@ -900,3 +900,7 @@ class HostRun:
             if self.observed.stopped is None:
                 raise
             return Check(command=command, exit_code=None, output_tail="[stopped]")
+        except (errors.TreadleError, OSError) as error:
+            if errors.kind_of(error) == "transient":  # such as a full disk: the work is neither good nor bad
+                self.observed.error = error if isinstance(error, errors.TreadleError) else errors.LocalError(str(error))
+            raise

@@ -15,7 +15,7 @@ import stat
 import time
 from collections.abc import Callable, Iterable, Iterator
 
-from treadle.errors import Busy, StorageError
+from treadle.errors import Busy, DiskFull, StorageError
 
 # Opening, creating and renaming without translating errors, for callers that handle `OSError` themselves.
 
@@ -111,7 +111,8 @@ def storage_error(error: OSError, path: str, doing: str) -> StorageError:
     hint = "copy it into a file first" if reason == IRREGULAR else _HINTS.get(error.errno or 0)
     if error.errno == errno.ENOENT and os.path.isdir(os.path.dirname(os.path.abspath(path))):
         hint = None  # the file itself is missing, as the reason says
-    return StorageError(f"cannot {doing} {path}: {reason}", hint=hint)
+    kind = DiskFull if error.errno in (errno.ENOSPC, errno.EDQUOT) else StorageError
+    return kind(f"cannot {doing} {path}: {reason}", hint=hint)
 
 
 # Replacing a whole file...

@@ -658,6 +658,8 @@ class Train(Drive):
         for commit, task in list(self._checks.items()):
             if not task.done():
                 continue
+            if task.exception() is not None:  # such as a full disk: it is begun again
+                del self._checks[commit]
             car, check, word, lacks = task.result()
             output = check.output_tail.strip()[-OUTPUT:]
             if check.command != self.record.verify:

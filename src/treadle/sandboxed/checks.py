@@ -6,9 +6,10 @@ from collections.abc import Callable, Collection, Sequence
 
 from msgspec.structs import replace
 
-from treadle.errors import ConfigError
+from treadle.errors import ConfigError, DiskFull
 from treadle.io import scratch
 from treadle.io.process import child as children
+from treadle.io.sandbox import limits
 from treadle.io.sandbox.start import start
 from treadle.io.tasks import within
 from treadle.policy.environment import reduced
@@ -26,7 +27,8 @@ CHECK_SECONDS = 600.0
 async def run_check(
     command: str, cwd: str, seconds: float = CHECK_SECONDS, confinement: Confinement | None = None
 ) -> Check:
-    """Run the person's check command in the workspace; says whether the work is good."""
+    """Run the person's check command in the workspace; says whether the work is good. Raises DiskFull when it fails
+    and the disk is full: that says nothing about the work."""
     argv = ["sh", "-c", command]
     async with await start(confinement, argv, cwd=cwd, env=reduced(os.environ), stderr="stdout") as child:
         tail = children.Tail(8192)
@@ -44,6 +46,8 @@ async def run_check(
             tail.feed(f"\n[it did not end within {seconds:g} s]".encode())
         if confinement is not None and confinement.network == "off" and code and (why := offline(tail.text)):
             tail.feed(f"\n[{why}]".encode())
+        if code != 0 and (full := child.disk_full or limits.full(cwd)):
+            raise DiskFull(f"`{command}` could not be run to its end: {full}", hint="free some space")
         if exceeded := child.exceeded(tail.text if code else ""):
             tail.feed(f"\n[{exceeded}]".encode())
     return Check(command=command, exit_code=code, output_tail=tail.text)

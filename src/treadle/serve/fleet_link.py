@@ -156,6 +156,8 @@ class FleetLink:
         self.feed: Feed | None = None
         self.problem = "starting"
         """Why there is no fleet to ask."""
+        self.alone = False
+        """Whether it is that this machine is in none."""
 
     def require_bus(self) -> Bus:
         if self.bus is None:
@@ -172,10 +174,7 @@ class FleetLink:
     def state(self) -> dict[str, Any]:
         """`none`: in no fleet; `up`; `away`: its engine does not answer; `reading`: the index is being filled."""
         if self.bus is None:
-            return {
-                "state": "none" if self.problem.startswith("this machine is in no fleet") else "away",
-                "why": self.problem,
-            }
+            return {"state": "none" if self.alone else "away", "why": self.problem}
         if not self.bus.connected:
             return {"state": "away", "why": "the engine does not answer"}
         assert self.feed is not None
@@ -201,7 +200,7 @@ class FleetLink:
                 self.feed.start()
                 return
             except TreadleError as error:
-                self.problem = str(error)
+                self.problem, self.alone = str(error), isinstance(error, places.NoFleet)
             await asyncio.sleep(AGAIN_SECONDS)
 
     async def close(self) -> None:

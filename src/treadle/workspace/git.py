@@ -72,4 +72,5 @@ def create(*arguments: str, cwd: str, timeout: float = TIMEOUT) -> None:
     """Run `git init` or `git clone`, the commands for which there is no repository yet. All others are told theirs."""
     done = run_program(["git", *OPTIONS, *arguments], cwd=cwd, env=environment(FETCHING), timeout=timeout)
     if done.code != 0:
-        raise WorkspaceError(f"git {arguments[0]} failed in {cwd}: {done.complaint or f'exit code {done.code}'}")
+        why = done.complaint or f"exit code {done.code}"
+        raise WorkspaceError(f"git {arguments[0]} failed in {cwd}: {why}", retryable=done.passing)

@@ -314,7 +314,7 @@ def _read_tree(place: str, user: UserRepository, commit: str) -> None:
     argv = ["git", f"--git-dir={place}", *OPTIONS, "read-tree", commit]
     done = run_program(argv, cwd=place, env=environment(seen))
     if done.code != 0:
-        raise WorkspaceError(f"the index for {commit[:12]} cannot be created: {done.complaint}")
+        raise WorkspaceError(f"the index for {commit[:12]} cannot be created: {done.complaint}", retryable=done.passing)
 
 
 def _by_name(item: tuple[str, str]) -> bytes:

@@ -7,11 +7,13 @@ from treadle.errors import (
     Busy,
     Cancelled,
     ConfigError,
+    DiskFull,
     LocalError,
     PeerExited,
     RateLimited,
     StorageError,
     TreadleError,
+    WorkspaceError,
 )
 from treadle.events import ErrorInfo, TurnEnded
 from treadle.fleet.engine.bus import Unreachable
@@ -43,7 +45,10 @@ def test_each_reason_has_a_code_found_in_the_same_order() -> None:
     ("problem", "words", "fault"),
     [
         (AuthFailed("401."), f"401: {attempt.ADVICE['auth_failed']}", ""),
-        (StorageError("disk full"), f"disk full{attempt.OURS}", "ours"),
+        (StorageError("unreadable"), f"unreadable{attempt.OURS}", "ours"),
+        (DiskFull("0 KB are left"), f"0 KB are left{attempt.OURS}", "ours"),
+        (WorkspaceError("No space left", retryable=True), f"No space left{attempt.OURS}", "ours"),
+        (WorkspaceError("the setup failed"), "the setup failed", ""),
         (Unreachable("away"), f"away{attempt.OURS}", "ours"),
         (Busy("locked"), f"locked{attempt.OURS}", "ours"),
         (LocalError("a bug"), f"a bug{attempt.OURS}", "ours"),
@@ -62,6 +67,8 @@ def test_the_agent_s_own_error_comes_before_the_host_s_and_is_the_provider_s_if_
     for code, fault in ((-9, "ours"), (137, "ours"), (1, "")):
         error = ErrorInfo(**PeerExited("claude", code).envelope())
         assert attempt.fault_of(None, None, TurnEnded(outcome="failed", error=error), "y") == fault
+    full = ErrorInfo(**DiskFull("0 KB are left").envelope())
+    assert attempt.fault_of(None, None, TurnEnded(outcome="failed", error=full), "y") == "ours"
     for retryable, fault in ((True, "provider"), (False, "")):
         error = ErrorInfo(code="rate_limited", message="slow down.", retryable=retryable)
         broken = TurnEnded(outcome="failed", error=error)

@@ -14,7 +14,7 @@ from treadle.fleet.run import trees
 from treadle.fleet.run.attempt import fault_of
 from treadle.io.sandbox import methods
 from treadle.wire.fleet.orders import Spec
-from treadle.wire.fleet.records import REMOTE_AWAY
+from treadle.wire.fleet.records import AWAY
 from treadle.workspace import checkouts, remotes
 
 confined = pytest.mark.skipif(methods.available().method is None, reason="commits come out through a sandbox")
@@ -212,7 +212,7 @@ def test_work_that_is_to_land_behind_a_remote_starts_from_where_the_branch_is_no
     other_branch = replace(spec, land="origin:other")
     with pytest.raises(remotes.RemoteAway) as away:
         trees.see_branch(user, other_branch)
-    assert (fault_of(None, away.value, None, ""), away.value.code) == ("ours", REMOTE_AWAY), "it is tried again"
+    assert fault_of(None, away.value, None, "") == "ours" and away.value.code in AWAY, "it is tried again"
     (tmp_path / "away.git").rename(bare)
     with pytest.raises(WorkspaceError, match="has no branch or commit"):
         trees.see_branch(user, other_branch)

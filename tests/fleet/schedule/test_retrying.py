@@ -10,7 +10,7 @@ from treadle.fleet.schedule import book as retrying
 from treadle.fleet.schedule.placing import place_all
 from treadle.wire.fleet.messages import RunActivity, RunEnded
 from treadle.wire.fleet.orders import RetryOn
-from treadle.wire.fleet.records import REMOTE_AWAY, Attempt, Order, Used
+from treadle.wire.fleet.records import AWAY, Attempt, Order, Used
 from treadle.wire.fleet.states import Fault
 
 
@@ -93,15 +93,15 @@ def test_each_failure_doubles_the_wait_up_to_an_hour(outcomes: tuple[str, ...], 
 def test_where_work_lands_by_itself_no_outage_is_counted_and_no_one_has_to_ask_for_another_attempt() -> None:
     book = book_with(spec("a", land="main", attempts=1, backoff=60.0))
     row = book.rows["a"]
-    outages: list[tuple[Fault, str]] = [("provider", "provider_error"), ("ours", REMOTE_AWAY)]
-    for number, (fault, reason) in enumerate(outages * 5, 1):
+    outages: list[tuple[Fault, str]] = [("provider", "provider_error"), *(("ours", each) for each in AWAY)]
+    for number, (fault, reason) in enumerate(outages * 4, 1):
         row.order = replace(row.order, not_before=0.0)
         assert place_all(book, 1.0) and row.order.attempt == number
         book.finished(row, RunEnded(order="a", attempt=number, fault=fault, reason=reason, why="it is away"))
         assert row.order.state == "queued" and row.order.not_before > time.time()
     row.order = replace(row.order, not_before=0.0)
     place_all(book, 1.0)
-    book.finished(row, RunEnded(order="a", attempt=11, fault="provider", used=Used(input_tokens=1)))
+    book.finished(row, RunEnded(order="a", attempt=13, fault="provider", used=Used(input_tokens=1)))
     assert row.order.state == "failed", "what was paid for counts"
 
 

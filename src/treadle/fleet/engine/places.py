@@ -242,9 +242,13 @@ def inside(*parts: str) -> str:
     return private_dir(os.path.join(root(), *parts))
 
 
+class NoFleet(NotFound):
+    """This machine is in no fleet."""
+
+
 def load() -> Fleet:
     if (fleet := FLEET.load(os.path.join(root(), "fleet.json"))) is None:
-        raise NotFound("this machine is in no fleet", hint="`treadle fleet up` makes one")
+        raise NoFleet("this machine is in no fleet", hint="`treadle fleet up` makes one")
     return fleet
 
 

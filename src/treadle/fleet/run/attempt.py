@@ -11,7 +11,16 @@ from typing import Any
 
 import msgspec
 
-from treadle.errors import Busy, LocalError, PeerExited, RemoteProtocolError, StorageError, TreadleError
+from treadle.errors import (
+    Busy,
+    DiskFull,
+    LocalError,
+    PeerExited,
+    RemoteProtocolError,
+    StorageError,
+    TreadleError,
+    WorkspaceError,
+)
 from treadle.events import AnyEvent, ErrorInfo, TurnEnded
 from treadle.fleet.engine import places, streams
 from treadle.fleet.engine.bus import Bus, Unreachable
@@ -25,7 +34,6 @@ from treadle.wire.fleet.messages import RunReport, SessionKeys
 from treadle.wire.fleet.orders import OrderLimits, Spec
 from treadle.wire.fleet.records import NOT_HERE, Order, Used
 from treadle.wire.fleet.states import Fault
-from treadle.workspace.remotes import RemoteAway
 
 # Why an attempt ended as it did, in one plain sentence with what to do. Every end that is not a success has one.
 
@@ -105,7 +113,7 @@ def fault_of(
 def _is_ours(problem: TreadleError | ErrorInfo) -> bool:
     """Whether it is a problem of this machine or of ours, and not of the agent, its model or the order. A plain
     LocalError is what the host makes of an error that it did not expect."""
-    passes = isinstance(problem, RemoteAway) and problem.retryable
+    passes = isinstance(problem, WorkspaceError) and problem.retryable or problem.code == DiskFull.code
     return passes or isinstance(problem, StorageError | Unreachable | Busy) or type(problem) is LocalError
 
 

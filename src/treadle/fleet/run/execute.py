@@ -25,6 +25,7 @@ from treadle.errors import (
     BudgetExceeded,
     Cancelled,
     Denied,
+    DiskFull,
     NotFound,
     TimedOut,
     TreadleError,
@@ -66,6 +67,7 @@ from treadle.fleet.run.questions import Questions
 from treadle.fleet.run.resumption import Checkpoints
 from treadle.fleet.run.typed_answers import TypedAnswer
 from treadle.io.process import table
+from treadle.io.sandbox import limits
 from treadle.io.tasks import unless
 from treadle.receipts.trace import Check
 from treadle.session import Access, Agent, Amount, Answer, Decision, Guard, Guards, SessionSpec
@@ -668,8 +670,10 @@ class Execution:
         except trees.NotHere as error:
             return Ended(outcome=NOT_HERE, why=str(error), used=self.used)
         except TreadleError as error:
-            why, fault = of(None, error, None, ""), fault_of(None, error, None, "")
-            return self._if_started(Ended(outcome="failed", why=why, reason=error.code, fault=fault, used=self.used))
+            full = limits.full(self.attempt.directory)
+            found = DiskFull(f"{error}: {full}") if full and type(error) is not DiskFull else error
+            why, fault = of(None, found, None, ""), fault_of(None, found, None, "")
+            return self._if_started(Ended(outcome="failed", why=why, reason=found.code, fault=fault, used=self.used))
         finally:
             timer.cancel()
             self.questions.close()

@@ -126,13 +126,14 @@ def again(spec: Spec, order: Order, report: RunEnded) -> bool:
 
 def tries(spec: Spec, order: Order) -> int:
     """Attempts that count against the order's limit: those that were given back properly do not, nor those for which
-    the remote, or the model's service where the work is to land by itself, was away, for the first day of that."""
+    the remote, room on the disk, or the model's service where the work is to land by itself, was away, for the first
+    day of that."""
     count, since = 0, 0.0
     for each in order.own_attempts:
         if each.outcome in (*records.GIVEN_BACK, records.NOT_HERE):
             continue
         unserved = bool(spec.land) and each.fault == "provider" and not each.used.tokens
-        away = unserved or each.reason == records.REMOTE_AWAY
+        away = unserved or each.reason in records.AWAY
         since = (since or each.placed) if away else 0.0
         count += not away or each.placed - since >= OUTAGE
     return count
@@ -141,7 +142,7 @@ def tries(spec: Spec, order: Order) -> int:
 def same_failure(order: Order, report: RunEnded) -> str:
     """What has failed twice in a row with the agent of now; empty if nothing has."""
     own = [one for one in order.own_attempts[:-1] if one.outcome == "failed"]
-    twice = report.outcome == "failed" and own and own[-1].reason == report.reason != records.REMOTE_AWAY
+    twice = report.outcome == "failed" and own and own[-1].reason == report.reason not in records.AWAY
     return f"failed twice: {report.reason}" if twice else ""
 
 

@@ -125,6 +125,8 @@ class Child:
         """Functions that close what else belongs to it."""
         self.exceeded: Callable[[str], str] = lambda output: ""
         """Which limit it came up to, in words, by what it printed and otherwise; empty if none."""
+        self.disk_full = ""
+        """That it was stopped because others filled the disk, in words."""
         self._reading_tail: asyncio.Task[None] | None = None
         self._changed = Waiting()
         self._loop = asyncio.get_running_loop()

@@ -28,6 +28,8 @@ SHARE = 0.9
 """Of the memory of the machine, or of the cgroup that we are in."""
 LEFT = 1 << 30
 """Bytes that stay free on a disk; where less than ten times that is free, a tenth of it."""
+LEAST = 1 << 20
+"""With fewer bytes than that, a disk is full."""
 SPEED = 2 << 30
 """Bytes in a second that a program is thought to write at most: how long we need not look."""
 SHORTEST, LONGEST = 0.2, 5.0
@@ -156,24 +158,24 @@ class BoundedProgram:
         pause = SHORTEST
         while not child.tree.ended:
             await asyncio.sleep(pause)
-            self._stopped, pause = self._written(child) if self._limits.disk else self._left()
+            self._stopped, pause = self._written(child) if self._limits.disk else self._left(child)
             if self._stopped:
                 child.tree.ask_stop(GRACE)
                 return
 
     def _written(self, child: Child) -> tuple[str, float]:
-        limit = self._limits.disk or 0
-        count = sum(written(one.pid) for one in child.tree.processes())
+        limit, count = self._limits.disk or 0, _written_by(child)
         why = f"stopped: it had written {shown(count)}, more than {shown(limit)}" if count > limit else ""
         return why, min(max((limit - count) / SPEED, SHORTEST), LONGEST)
 
-    def _left(self) -> tuple[str, float]:
+    def _left(self, child: Child) -> tuple[str, float]:
         pause = LONGEST
         for place, before in self._disks.items():
             floor, free = min(LEFT, before // 10), _free(place)
             if free < floor:
-                used = f"{shown(before - free)} less than when it began"
-                return f"stopped: {shown(free)} are left on the disk of {place}, {used}", SHORTEST
+                left = f"{shown(free)} are left on the disk of {place}"
+                child.disk_full = left if 2 * _written_by(child) < before - free else ""
+                return f"stopped: {left}, {shown(before - free)} less than when it began", SHORTEST
             pause = min(pause, max((free - floor) / SPEED, SHORTEST))
         return "", pause
 
@@ -221,6 +223,10 @@ def unlimited(limits: ResourceLimits, *, namespace: bool) -> tuple[str, ...]:
     return (f"limit {' and '.join(found)} ({UNGIVEN})",) if found else ()
 
 
+def _written_by(child: Child) -> int:
+    return sum(written(one.pid) for one in child.tree.processes())
+
+
 def written(pid: int) -> int:
     """Bytes that a process and its ended children have sent towards a disk."""
     try:
@@ -247,6 +253,12 @@ def _disks(write: Iterable[str]) -> dict[str, int]:
         except OSError:
             continue
     return {place: _free(place) for place in found.values()}
+
+
+def full(place: str) -> str:
+    """That next to nothing can be written there, in words; empty if it can."""
+    free = _free(place)
+    return f"{shown(free)} are left on the disk of {place}" if free < LEAST else ""
 
 
 def _free(place: str) -> int:

@@ -15,8 +15,8 @@ from treadle.wire.fleet.states import ENDED, AttemptState, ChangeReason, End, Fa
 GIVEN_BACK = ("handed_back", "parked")
 NOT_HERE = "not_here"
 """The end of an attempt whose node lacks the repository or the agent: the order goes to another node."""
-REMOTE_AWAY = "remote_away"
-"""The reason of an attempt that could not begin because the repository's remote did not answer."""
+AWAY = ("remote_away", "disk_full")
+"""The reasons of attempts that failed because the repository's remote, or room on the disk, was not there."""
 
 
 class Used(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -30,6 +30,7 @@ CODES: dict[str, receipts.ErrorCode] = {
     "missing_extra": "config_invalid",
     "workspace_error": "workspace_staging_failed",
     "storage_error": "execution_workspace_error",
+    "disk_full": "execution_workspace_error",
     "unsupported": "capability_unsupported",
     "local_error": "internal",
     "rate_limited": "backend_rate_limited",

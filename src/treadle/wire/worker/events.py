@@ -41,7 +41,9 @@ CODES = {
     "budget_exceeded",
     "timeout",
 }
-NEAREST = {"config_error": "protocol_error", "permission_denied": "tool_error", "storage_error": "tool_error"}
+NEAREST = {"config_error": "protocol_error"} | dict.fromkeys(
+    ("permission_denied", "storage_error", "disk_full"), "tool_error"
+)
 
 
 def envelope(error: ErrorInfo) -> wire.ErrorEnvelope:
