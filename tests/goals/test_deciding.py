@@ -19,6 +19,7 @@ from treadle.wire.goal.records import (
     GoalStep,
     QuestionPut,
     StepAgain,
+    StepAsked,
     StepDropped,
     StepPlaced,
 )
@@ -47,6 +48,22 @@ def test_what_needs_a_dropped_order_is_dropped_with_the_reason() -> None:
         world.turn()
     assert world.record.steps["model"].why == "it does not work"
     assert world.record.steps["cli"].why == "it needs model, which was dropped"
+
+
+def test_a_goal_whose_change_a_person_is_asked_about_in_the_train_is_asking_until_that_is_answered() -> None:
+    world = World(plan(order=(replace(ORDERS[0], accept=()),)), 1, kind=True)
+    while world.record.steps["model"].state != "landing":
+        world.turn()
+    order, states = world.record.steps["model"].order, []
+    for asks in ("q1", "q2", ""):
+        world.orders[order] = OrderSeen(ended=True, ok=True, changed=True, rides=True, asks=asks)
+        world._do(next(moves(world.record, world.plan, world.seen())))
+        states.append((world.record.shown_state, world.record.asked_now))
+    assert states == [("asking", {"train:model": "q1"}), ("asking", {"train:model": "q2"}), ("running", {})]
+    world.happen(StepAsked(at=world.now, step="model", order="q3"))
+    world.orders[order] = OrderSeen(ended=True, ok=True, changed=True, landed="c1")
+    world._do(next(moves(world.record, world.plan, world.seen())))
+    assert world.record.asked_now == {}, "what has landed is asked about no more"
 
 
 def test_a_round_that_is_judged_again_is_judged_by_another_order() -> None:

@@ -159,13 +159,17 @@ async def test_what_the_train_says_of_an_order_is_seen(bus: Bus, repository: Pat
         (replace(record, queue=(replace(change, order="o7", first="o1"),)), {"rides": True}),
         (replace(record, back=(back,)), {"rides": True}),
         (replace(record, back=(replace(back, order="o7", first="o1"),)), {"rides": True}),
+        (replace(record, back=(replace(back, to="author", by="a1"),)), {"rides": True}),
+        (replace(record, back=(replace(back, to="person", by="q1"),)), {"rides": True, "asks": "q1"}),
         (replace(record, queue=(replace(change, order="o7"),)), {"retried_as": "o2"}),
     ]
     for stored, expected in cases:
         await bus.put(f"train.{line}", encode(stored))
         found = (await seen(bus, repository, at("landing"), retried)).orders["o1"]
-        told = {name: getattr(found, name) for name in ("rides", "landed", "left_out", "given_up", "retried_as")}
-        plain = {"rides": False, "landed": "", "left_out": "", "given_up": False, "retried_as": ""}
+        told = {
+            name: getattr(found, name) for name in ("rides", "asks", "landed", "left_out", "given_up", "retried_as")
+        }
+        plain = {"rides": False, "asks": "", "landed": "", "left_out": "", "given_up": False, "retried_as": ""}
         assert told == {**plain, **({"retried_as": "o2"} if not expected.get("rides") else {}), **expected}, stored
     for sure in (False, True):
         proof = LandedRecord(order="o1", train=line, branch="main", commit="c7", tree="t", seq=1, at=1.0)

@@ -93,6 +93,8 @@ class World:
                 elif self.dice.random() < 0.5:
                     given_up = self.dice.random() < 0.5
                     self.orders[step.order] = replace(order, rides=False, left_out="red", given_up=given_up)
+                else:
+                    self.orders[step.order] = replace(order, asks="" if order.asks else "q1")
 
     def _do(self, move: GoalMove) -> None:
         now, dice = self.now, self.dice

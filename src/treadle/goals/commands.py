@@ -223,7 +223,7 @@ async def explain(bus: Bus, name: str) -> dict[str, str]:
     seen = await look(bus, record, plan)
     laid, _ = waves(plan)
     wave = {each: one.number for one in laid for each in one.orders}
-    asked = {about.split(":")[1]: about for about in record.questions if ":" in about}
+    asked = {about.split(":")[1]: about for about in record.asked_now if ":" in about}
     for planned in plan.order:
         step = record.steps[planned.id]
         if step.state in OVER:
@@ -231,7 +231,7 @@ async def explain(bus: Bus, name: str) -> dict[str, str]:
         if planned.id in asked:
             about = asked[planned.id]
             found[planned.id] = (
-                f"waits for an answer ({about.split(':')[0]}): `treadle fleet answer {record.questions[about]}`"
+                f"waits for an answer ({about.split(':')[0]}): `treadle fleet answer {record.asked_now[about]}`"
             )
         elif step.state == "waiting":
             needs = deciding.waits_for(record, plan, planned, wave) or deciding.over_budget(record, plan, seen)
@@ -250,8 +250,8 @@ async def explain(bus: Bus, name: str) -> dict[str, str]:
 def _explained(record: GoalRecord) -> str:
     if record.state != "running":
         return f"{record.state}: {record.why}"
-    if record.questions:
-        asks = [f"{about}: `treadle fleet answer {order} allow|deny`" for about, order in record.questions.items()]
+    if record.asked_now:
+        asks = [f"{about}: `treadle fleet answer {order} allow|deny`" for about, order in record.asked_now.items()]
         return f"asks {'; '.join(asks)}"
     if record.delay is not None:
         return f"running; {delay_words(record.delay)}"

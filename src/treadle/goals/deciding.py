@@ -49,6 +49,8 @@ class OrderSeen(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Files that were there before, that its acceptance is made of, and that it changed."""
     rides: bool = False
     """Whether its change is in the train, or who can help works on it."""
+    asks: str = ""
+    """The order by which the train asks a person about it."""
     landed: str = ""
     left_out: str = ""
     given_up: bool = False
@@ -169,6 +171,8 @@ def _heard(record: records.GoalRecord, seen: GoalSeen) -> Iterator[GoalMove]:
             yield Happened(event=records.StepDropped(at=seen.now, step=name, why=found.left_out))
         elif step.state == "landing" and found.left_out:
             yield Happened(event=records.StepLeftOut(at=seen.now, step=name, why=found.left_out, helped=found.helped))
+        elif step.state == "landing" and found.asks != step.asks:
+            yield Happened(event=records.StepAsked(at=seen.now, step=name, order=found.asks))
         elif step.state == "landing" and not found.rides:
             yield Do("board", name)
     if record.judge:

@@ -146,6 +146,7 @@ def _seen(order: Order, asked: bool, landed: str, change: TrainChange | None) ->
         changed=bool(order.result.get("commit")),
         commit=str(order.result.get("commit") or ""),
         rides=rides,
+        asks=change.by if change is not None and change.state == "asking" else "",
         landed=landed,
         left_out="\n".join([out.why, *output]) if out is not None else "",
         given_up=out is not None and out.kind in ("red", "conflict"),

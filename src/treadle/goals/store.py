@@ -100,6 +100,7 @@ StepEvent = (
     | records.StepObjected
     | records.StepBoarded
     | records.StepLanded
+    | records.StepAsked
     | records.StepLeftOut
     | records.StepDropped
     | records.StepAgain
@@ -142,6 +143,8 @@ def _step(record: records.GoalRecord, event: StepEvent) -> records.GoalRecord:
             record, step = _helped(record, step, event.helped)
             record = replace(record, landed=record.landed + bool(event.commit))
             step = _move(step, "land" if event.commit else "answer", commit=event.commit, why="")
+        case records.StepAsked():
+            step = replace(step, asks=event.order)
         case records.StepLeftOut():
             record, step = _helped(record, step, event.helped)
             step = _red(step, "leave_out", event.why)
@@ -171,7 +174,7 @@ def _unasked(record: records.GoalRecord, *about: str) -> records.GoalRecord:
 
 
 def _move(step: records.GoalStep, move: records.StepMove, **fields: Any) -> records.GoalStep:
-    return replace(step, state=moved(records.STEP, step.state, move), **fields)
+    return replace(step, state=moved(records.STEP, step.state, move), **{"asks": "", **fields})
 
 
 def _red(step: records.GoalStep, move: records.StepMove, why: str) -> records.GoalStep:

@@ -110,7 +110,7 @@ def _line(record: GoalRecord, budgets: Mapping[str, Budget]) -> GoalLine:
         orders=len(states),
         there=sum(state in MET for state in states),
         dropped=states.count("dropped"),
-        asks=tuple(GoalAsk(about=about, order=order) for about, order in record.questions.items()),
+        asks=tuple(GoalAsk(about=about, order=order) for about, order in record.asked_now.items()),
         spent_usd=spent.spent_usd,
         spent_tokens=spent.spent_tokens,
     )
@@ -146,9 +146,9 @@ async def plan_text(bus: Bus, name: str) -> str:
 
 async def _asked(bus: Bus, record: GoalRecord) -> tuple[GoalAsk, ...]:
     """What the goal asks, in whole."""
-    open_ = {ask.order: ask for ask in await client.approvals(bus)} if record.questions else {}
+    open_ = {ask.order: ask for ask in await client.approvals(bus)} if record.asked_now else {}
     found = []
-    for about, order in record.questions.items():
+    for about, order in record.asked_now.items():
         ask = open_.get(order)
         more = {"number": ask.number, "title": ask.title, "text": ask.text} if ask is not None else {}
         found.append(msgspec.convert({"about": about, "order": order, **more}, GoalAsk))

@@ -182,7 +182,7 @@ def show(name: str, as_json: bool) -> None:
         for each in wave.orders:
             step = record.steps[each]
             click.echo(f"  {each:{width}}  {outcome_of(step).splitlines()[0]}{f'  {step.order}' if step.order else ''}")
-    for about, order in record.questions.items() if not record.ended else ():
+    for about, order in record.asked_now.items() if not record.ended else ():
         click.echo(f"\nasks about {about}: `treadle fleet answer {order} allow|deny`")
 
 

@@ -90,6 +90,8 @@ class GoalStep(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Files by which it is checked, and whose change its reviewer found right. No person is asked about those."""
     accept: Literal["", "fails", "passes"] = ""
     """What its acceptance said before the work."""
+    asks: str = ""
+    """The order by which the train asks a person about its change."""
     commit: str = ""
     why: str = ""
     used: Used = Used()
@@ -166,9 +168,14 @@ class GoalRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return not self.landed or self.done is not None and self.done.measured == self.measured
 
     @property
+    def asked_now(self) -> dict[str, str]:
+        """What people are asked: by the goal itself, and by the train about the changes of its orders."""
+        return self.questions | {f"train:{name}": step.asks for name, step in self.steps.items() if step.asks}
+
+    @property
     def shown_state(self) -> str:
         """As people see it: one that waits for their answer does not run."""
-        return "asking" if self.state == "running" and self.questions else self.state
+        return "asking" if self.state == "running" and self.asked_now else self.state
 
 
 class GoalAnswer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -311,6 +318,12 @@ class StepLanded(GoalEvent, tag="landed", frozen=True, kw_only=True):
     """What those have used, by role, who helped it land after it was sent back."""
 
 
+class StepAsked(GoalEvent, tag="step_asked", frozen=True, kw_only=True):
+    step: str
+    order: str
+    """By which the train asks; empty once it does no longer."""
+
+
 class StepLeftOut(GoalEvent, tag="left_out", frozen=True, kw_only=True):
     step: str
     why: str
@@ -385,6 +398,7 @@ AnyGoalEvent: TypeAlias = (
     | StepObjected
     | StepBoarded
     | StepLanded
+    | StepAsked
     | StepLeftOut
     | StepDropped
     | StepAgain
