@@ -14,7 +14,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from treadle.io.machine import DISK
+from treadle.io.paths import DISK
 from treadle.io.sandbox import methods
 from treadle.io.sandbox.places import Matches
 from treadle.io.sandbox.start import start

@@ -25,7 +25,7 @@ from treadle.cli.arguments import TERMINAL
 from treadle.cli.heimdall.table import OF_TREADLE
 from treadle.cli.help import every
 from treadle.serve import server as openapi
-from treadle.testing.formats import Play, anthropic, chat, gemini, responses
+from treadle.testing.server import Play, anthropic, chat, gemini, responses
 from treadle.wire.sidecar import connection
 
 GOLDEN = Path(__file__).parent / "golden"

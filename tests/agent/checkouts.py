@@ -5,7 +5,7 @@ from pathlib import Path
 
 from tests.io.sandbox.rooms import Done, sh
 from treadle.errors import Denied
-from treadle.io.machine import DISK
+from treadle.io.paths import DISK
 from treadle.policy.rules import RuleSet
 from treadle.sandboxed.confining import Confining
 from treadle.session import Confinement, Mode, Rules

@@ -19,7 +19,7 @@ from treadle.events import ToolStarted, TurnEnded
 from treadle.io.paths import config_file
 from treadle.session import SessionSpec, Start
 from treadle.sessions.totals import run_turn
-from treadle.testing.formats import Play, anthropic, chat, responses
+from treadle.testing.server import Play, anthropic, chat, responses
 
 FORMS = {"chat": chat, "openai": responses, "anthropic": anthropic}
 CALL = "call=[{name='write_file', arguments={file_path='made.txt', content='whole'}}]"

@@ -13,7 +13,7 @@ from tests.io.sandbox.rooms import repository, sh
 from tests.machines import LANDLOCK_CREATE_RULESET, refusing
 from treadle.confinement import Mount, ResourceLimits
 from treadle.errors import Denied
-from treadle.io.machine import DISK
+from treadle.io.paths import DISK
 from treadle.io.process.programs import find_outside
 from treadle.io.sandbox import landlock, methods, places, proxy
 from treadle.io.sandbox.proxy import FoundHosts
@@ -344,7 +344,7 @@ def test_watching_asks_the_other_watcher_too(tmp_path: Path) -> None:
 UNKEPT = """
 import sys
 from treadle.sandboxed.confining import Confining
-from treadle.io.machine import DISK
+from treadle.io.paths import DISK
 from treadle.policy.rules import RuleSet
 from treadle.session import Confinement, Rules
 

@@ -15,8 +15,9 @@ import pytest
 
 from tests.descriptors import opened
 from treadle.errors import ConfigError, StorageError
-from treadle.io import machine, paths, scratch
-from treadle.io.machine import DISK, RememberingDisk
+from treadle.fleet import node
+from treadle.io import paths, scratch
+from treadle.io.paths import DISK, RememberingDisk
 
 
 def test_the_home_directory_is_written_short_and_nothing_that_only_begins_like_it(
@@ -255,13 +256,13 @@ def test_what_the_kernel_says_is_counted_and_what_it_does_not_say_is_unknown(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stat, meminfo = tmp_path / "stat", tmp_path / "meminfo"
-    monkeypatch.setattr(machine, "PROC", str(tmp_path))
+    monkeypatch.setattr(node, "PROC", str(tmp_path))
 
     def ticks(*counts: int) -> None:
         stat.write_text(f"cpu {' '.join(map(str, counts))}\ncpu0 9 9 9 9 9 9 9 9 9 9\n")
 
     ticks(10, 0, 10, 100, 20, 0, 0, 0, 5, 5)
-    look = machine.MachineLook()
+    look = node.MachineLook()
     assert look.cpu() is None, "no time has passed"
     ticks(20, 5, 15, 150, 30, 0, 0, 0, 500, 500)
     assert look.cpu() == 20 / 80
@@ -272,14 +273,14 @@ def test_what_the_kernel_says_is_counted_and_what_it_does_not_say_is_unknown(
     stat.write_text("nonsense here\n")
     assert look.cpu() is None
     stat.unlink()
-    assert machine.MachineLook().cpu() is None
+    assert node.MachineLook().cpu() is None
     meminfo.write_text("MemTotal: 8 kB\nno colon\nMemAvailable:    3 kB\n")
-    assert machine.memory() == (3072, 8192)
+    assert node.memory_of_machine() == (3072, 8192)
     for text in ("MemTotal: 8 kB\n", "MemTotal: x kB\nMemAvailable: 3 kB\n", "MemTotal:\nMemAvailable: 3 kB\n"):
         meminfo.write_text(text)
-        assert machine.memory() == (0, 0)
+        assert node.memory_of_machine() == (0, 0)
     meminfo.unlink()
-    assert machine.memory() == (0, 0)
+    assert node.memory_of_machine() == (0, 0)
 
 
 def test_links_are_followed_and_wildcards_found_in_a_directory_of_any_name(tmp_path: Path) -> None:

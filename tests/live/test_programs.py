@@ -10,7 +10,7 @@ import pytest
 
 from tests.outside import OUTSIDE
 from tests.safety import as_nobody
-from treadle.io.machine import DISK
+from treadle.io.paths import DISK
 from treadle.io.sandbox import methods
 from treadle.io.sandbox.start import start
 from treadle.policy.rules import RuleSet

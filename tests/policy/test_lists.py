@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from treadle.errors import ConfigError
-from treadle.io.machine import DISK
+from treadle.io.paths import DISK
 from treadle.policy import shell
 from treadle.policy.lists import ListPolicy, Lists, _plainly_writes_nothing
 from treadle.policy.rules import written

@@ -7,7 +7,7 @@ import pytest
 
 from treadle.errors import ConfigError
 from treadle.events import ToolKind
-from treadle.io.machine import DISK
+from treadle.io.paths import DISK
 from treadle.policy.rules import MATRIX, NO_RULES, Profile, as_rules, stricter
 from treadle.session import Access, Decision, Mode, Rules, parse_mode
 

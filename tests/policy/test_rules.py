@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from treadle.errors import ConfigError
 from treadle.events import ToolKind
-from treadle.io.machine import DISK
+from treadle.io.paths import DISK
 from treadle.policy.rules import MAX_FOUND, AsWritten, RuleSet, parse_rule
 from treadle.session import Access, Rules
 

@@ -23,7 +23,7 @@ from tests.io.sandbox.rooms import shown_place
 from tests.safety import obeyed
 from tests.safety.sockets import TRY, Outside
 from tests.safety.test_credentials import fill
-from treadle.io.machine import DISK
+from treadle.io.paths import DISK
 from treadle.io.sandbox.start import start
 from treadle.policy.rules import RuleSet
 from treadle.sandboxed.confining import Confining

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from tests.io.sandbox.rooms import sh
 from treadle.errors import ConfigError, Denied
-from treadle.io.machine import DISK
+from treadle.io.paths import DISK
 from treadle.policy.rules import RuleSet
 from treadle.sandboxed.confining import Confining
 from treadle.session import Confinement, Rules

@@ -11,7 +11,7 @@ from tests.io.sandbox.rooms import sh
 from tests.safety import as_nobody, obeyed
 from tests.safety.obeyed import ATTACK, DEPTHS, every
 from treadle.errors import Denied
-from treadle.io.machine import DISK
+from treadle.io.paths import DISK
 from treadle.io.sandbox import landlock, methods
 from treadle.policy.protected import is_protected
 from treadle.policy.rules import RuleSet

@@ -20,7 +20,7 @@ from tests.agent.tools.workspace import Workspace
 from treadle.agent import toolbox
 from treadle.agent.tools.files import Resolved
 from treadle.errors import ToolError
-from treadle.io.machine import DISK
+from treadle.io.paths import DISK
 from treadle.policy.rules import Profile
 
 FLIP = """

@@ -8,7 +8,7 @@ import pytest
 
 from tests.io.sandbox.rooms import repository, sh
 from tests.safety import corpora
-from treadle.io.machine import DISK
+from treadle.io.paths import DISK
 from treadle.io.sandbox import methods
 from treadle.policy.rules import Profile, RuleSet
 from treadle.sandboxed.confining import Confining

@@ -9,7 +9,7 @@ import pytest
 
 from tests.wire.conversations.sidecar import SAMPLE_ORDER, SAMPLE_RECEIPT
 from treadle.errors import ConfigError, RemoteProtocolError
-from treadle.io.machine import DISK
+from treadle.io.paths import DISK
 from treadle.policy import patterns
 from treadle.policy.guess import access_of
 from treadle.policy.lists import ListPolicy, Lists

@@ -16,8 +16,7 @@ from tests.scripts import calls, says
 from treadle.agent.providers.script import Cue, ErrorLine, parse
 from treadle.errors import ConfigError
 from treadle.testing import server
-from treadle.testing.formats import anthropic, chat, gemini, responses
-from treadle.testing.server import ModelServer
+from treadle.testing.server import ModelServer, anthropic, chat, gemini, responses
 
 PATHS = ["/v1/chat/completions", "/v1/responses", "/v1/messages"]
 TWO = says("Done.", when="tool says") + calls(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from treadle.io.machine import DISK
+from treadle.io.paths import DISK
 from treadle.policy.rules import Profile
 from treadle.session import Access, Rules
 from treadle.workspace.user_repository import run_when_looking

@@ -199,7 +199,7 @@ def concerns(condition: str, use: Use | None, cwd: str) -> bool:
         return True
     if use is None:
         return False
-    from treadle.io.machine import DISK
+    from treadle.io.paths import DISK
     from treadle.policy.rules import RuleSet
 
     try:
@@ -287,7 +287,7 @@ class ShellHooks:
 
 
 def _matcher(hook: Hook, cwd: str) -> Callable[[Access], bool]:
-    from treadle.io.machine import DISK
+    from treadle.io.paths import DISK
     from treadle.policy.rules import RuleSet
 
     rules = RuleSet(Rules(deny=(hook.matcher,)), cwd, DISK)

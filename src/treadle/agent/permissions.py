@@ -15,8 +15,7 @@ from treadle.agent.hooks import use_of
 from treadle.agent.tools.base import AnyTool, Resolve, host_granted, host_question
 from treadle.errors import TreadleError
 from treadle.events import Asked, Event, Warned
-from treadle.io.machine import DISK
-from treadle.io.paths import config_file, state_dir
+from treadle.io.paths import DISK, config_file, state_dir
 from treadle.policy.network import is_host, named, shown
 from treadle.policy.rules import Profile, as_rules
 from treadle.sandboxed.confining import Confining

@@ -94,7 +94,7 @@ def _configuration() -> Configuration:
     """Everything that a run here would be opened with. Raises whatever error the run would be refused with."""
     from treadle.agent.configuration import Configuration
     from treadle.cli.options import RunOptions
-    from treadle.io.machine import DISK
+    from treadle.io.paths import DISK
     from treadle.policy.rules import Profile
 
     spec = RunOptions().spec(answers=False, default_mode="suggest")

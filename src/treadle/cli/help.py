@@ -47,8 +47,9 @@ def every() -> dict[tuple[str, ...], click.Command]:
     for name in COMMANDS:
         command = command_named(name)
         found["treadle", name] = command
-        below = command.commands if isinstance(command, click.Group) else {}
-        found |= {("treadle", name, each): one for each, one in below.items() if not one.hidden}
+        if isinstance(command, click.Group):
+            command.list_commands(click.Context(command))  # some load their commands only then
+            found |= {("treadle", name, each): one for each, one in command.commands.items() if not one.hidden}
     found |= {(f"treadle-{name}",): load(COMMANDS[name]) for name in ("worker", "sidecar")}
     return found | {(f"heimdall-{name}",): one for name, one in commands_of_coordination().items()}
 

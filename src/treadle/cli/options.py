@@ -134,11 +134,12 @@ PREFIXES = ("openrouter", "anthropic", "openai", "ollama", "chat", "scripted")
 
 
 F = TypeVar("F", bound=Callable[..., Any])
-SANDBOX = "Run commands in a sandbox limited to the working directory. Default: on in auto-edit and full-auto, where "
-"available."
+SANDBOX = "Sandbox commands in the working directory. Default: on in auto-edit and full-auto, where available."
 PORT = click.IntRange(0, 65535)
-NETWORK = "Network access of sandboxed commands: on, off, or a comma-separated list of hosts and groups (npm, pypi, "
-"crates, go, registries). Default in auto-edit, full-auto and orders: only what a person allows."
+NETWORK = (
+    "Network access of sandboxed commands: on, off, or a comma-separated list of hosts and groups (npm, pypi, crates, "
+    "go, registries). Default in auto-edit, full-auto and orders: only what a person allows."
+)
 MODEL_WIRE = "How an external agent reaches its model. gateway: Treadle adds the API key and counts tokens."
 
 

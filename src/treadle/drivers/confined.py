@@ -31,8 +31,7 @@ from treadle.errors import ConfigError, Denied, TreadleError
 from treadle.events import Event, Warned
 from treadle.io import files
 from treadle.io.files import read_at_most, read_if_there
-from treadle.io.machine import DISK
-from treadle.io.paths import config_file, private_dir, state_dir
+from treadle.io.paths import DISK, config_file, private_dir, state_dir
 from treadle.io.peer import Peer
 from treadle.io.process.child import Child
 from treadle.io.records import FileRecord

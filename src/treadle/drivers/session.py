@@ -45,7 +45,7 @@ from treadle.events import (
     Usage,
     Warned,
 )
-from treadle.io.machine import DISK
+from treadle.io.paths import DISK
 from treadle.io.peer import Peer
 from treadle.io.process import table
 from treadle.io.tasks import start_held, within

@@ -34,7 +34,7 @@ from treadle.fleet.orders import NULL, encode, read_order, read_spec
 from treadle.fleet.run import runs
 from treadle.fleet.run.terminals import OrderTerminals
 from treadle.fleet.schedule.scheduler import RidesAlong, Scheduler
-from treadle.io import files, machine
+from treadle.io import files
 from treadle.io.files import locked, read, write_atomic
 from treadle.io.process import child, table, warm
 from treadle.io.process.loop import hold_secrets, on_signals, run_async
@@ -122,7 +122,7 @@ class Node:
         self._tasks: list[asyncio.Task[None]] = []
         self._reports: set[asyncio.Task[None]] = set()
         self.terminals = OrderTerminals(self.name, self.report)
-        self._looking = machine.MachineLook()
+        self._looking = MachineLook()
         self._wrong = ""
         self._wrong_until = 0.0
         self._refused = ""
@@ -254,7 +254,7 @@ class Node:
             self._refused = answer.refused
 
     def _machine(self) -> messages.MachineSeen:
-        (memory_free, memory), (disk_free, disk) = machine.memory(), machine.disk(places.inside())
+        (memory_free, memory), (disk_free, disk) = memory_of_machine(), disk_of(places.inside())
         return messages.MachineSeen(
             cpus=os.cpu_count() or 0,
             cpu=self._looking.cpu(),
@@ -450,8 +450,51 @@ def _stamp() -> str:
     return f"{max(times, default=0) // 1000 & 0xFFFFFFFF:08x}"
 
 
+# How busy this machine is.
+
+PROC = "/proc"
+
+
+class MachineLook:
+    """Looks now and then. How busy the processors are is measured over the time since the look before."""
+
+    def __init__(self) -> None:
+        self._busy, self._all = _processor_times()
+
+    def cpu(self) -> float | None:
+        """The share of all processors that was used, from 0 to 1; None where the system does not tell."""
+        busy, everything = _processor_times()
+        used, time = busy - self._busy, everything - self._all
+        self._busy, self._all = busy, everything
+        return min(1.0, max(0.0, used / time)) if time > 0 else None
+
+
+def memory_of_machine() -> tuple[int, int]:
+    """Bytes of memory that programs could still get, and all of it; zeros where the system does not tell."""
+    try:
+        rows = dict(line.split(":", 1) for line in read(f"{PROC}/meminfo").decode().splitlines() if ":" in line)
+        free, whole = (int(rows[name].split()[0]) * 1024 for name in ("MemAvailable", "MemTotal"))
+        return free, whole
+    except (StorageError, KeyError, ValueError, IndexError):
+        return 0, 0
+
+
+def disk_of(directory: str) -> tuple[int, int]:
+    """Bytes of a directory's file system that are free for us, and all of it."""
+    found = os.statvfs(directory)
+    return found.f_bavail * found.f_frsize, found.f_blocks * found.f_frsize
+
+
+def _processor_times() -> tuple[int, int]:
+    try:
+        ticks = [int(each) for each in read(f"{PROC}/stat").split(b"\n", 1)[0].split()[1:9]]
+    except (StorageError, ValueError):
+        return 0, 0
+    return sum(ticks) - sum(ticks[3:5]), sum(ticks)  # idle, and waiting for a disk, is not used
+
+
 def free_disk(directory: str) -> int:
-    return machine.disk(directory)[0]
+    return disk_of(directory)[0]
 
 
 def _how_it_ended(directory: str) -> str:

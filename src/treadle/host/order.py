@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from treadle.errors import BudgetExceeded, ConfigError, Denied, MaxIterations, TreadleError
 from treadle.io.files import read
-from treadle.io.machine import DISK, RememberingDisk
+from treadle.io.paths import DISK, RememberingDisk
 from treadle.policy.guess import access_of
 from treadle.policy.lists import ListPolicy, Lists
 from treadle.policy.rules import Disk

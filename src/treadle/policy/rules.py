@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 # What rules need to know about the file system. The caller passes it in, because policy itself does no I/O.
 #
-# `treadle.io.machine.DISK` reads the file system of this machine.
+# `treadle.io.paths.DISK` reads the file system of this machine.
 
 
 class Disk(Protocol):

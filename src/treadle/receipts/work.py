@@ -15,7 +15,7 @@ from msgspec import to_builtins
 from treadle import session as sessions
 from treadle.errors import ConfigError, LocalError, NotFound, PolicyNotEnforceable
 from treadle.events import AnyEvent, ErrorInfo, TurnEnded, TurnStarted, Usage
-from treadle.io.machine import DISK
+from treadle.io.paths import DISK
 from treadle.policy.lists import ListPolicy, Lists
 from treadle.receipts.trace import Trace, backplane_setting, best_effort
 from treadle.sessions.totals import ServedTurn, Totals, TurnTotals

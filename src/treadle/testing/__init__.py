@@ -7,7 +7,7 @@ Words:
     script        the replies of a model in TOML (docs/reference/scripted-model.md), played in order
     fault         a way in which a service or a peer breaks, performed on a real socket or stream
 
-    server           the scripted model in four wire formats (`formats`), with `faults`
+    server           the scripted model in four wire formats , with faults
     faulty_worker    a worker that follows a script, right or wrong
 
 Promises, and who keeps each:

@@ -14,7 +14,7 @@ from treadle.agent.providers.http import Format
 from treadle.agent.providers.responses import ResponsesFormat
 from treadle.agent.providers.script import parse
 from treadle.errors import ProviderError
-from treadle.testing.formats import Play, anthropic, chat, responses
+from treadle.testing.server import Play, anthropic, chat, responses
 
 FULL = parse(
     "reply=[{text='a b', thinking='c d', usage={input=1, cache_read=2}, cost=0.1, call=[{name='x'}, {name='y'}]}]"

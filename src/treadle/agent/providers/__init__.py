@@ -14,6 +14,6 @@ arguments are kept as the model wrote them, and only well-formed ones are sent b
 only to the provider that it came from, unchanged; an error inside the stream is raised with `from_event`, unknown
 events are skipped; a reply that is not whole raises `cut()`; `decode` turns garbage into a clear error.
 
-Then let `_format` in `names.py` return it, add a format to `testing/formats.py` (`asked`, `events`, `whole`, `failure`)
+Then let `_format` in `names.py` return it, add a format to `testing/server.py` (`asked`, `events`, `whole`, `failure`)
 with its path in `FORMATS` of `testing/server.py`, and the name to `WIRES` in `tests/agent/providers/helpers.py`.
 """

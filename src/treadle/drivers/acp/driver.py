@@ -41,8 +41,7 @@ from treadle.events import (
     Warned,
 )
 from treadle.io import files
-from treadle.io.machine import DISK
-from treadle.io.paths import here
+from treadle.io.paths import DISK, here
 from treadle.io.peer import Peer
 from treadle.io.process.child import Child, Tail
 from treadle.io.rpc import CallFailed, Rpc

@@ -21,8 +21,7 @@ from treadle.drivers.confined import enclosure, is_sealed, started, watched
 from treadle.drivers.sidecar.peer import ENVIRONMENT, SidecarPeer, Timing
 from treadle.errors import Denied, PeerFatal, TreadleError
 from treadle.events import Event, Failed, Message, TextDelta, ToolStarted, TurnEnded, Usage, Warned
-from treadle.io.machine import DISK
-from treadle.io.paths import here
+from treadle.io.paths import DISK, here
 from treadle.io.process.programs import command_words
 from treadle.policy.environment import reduced
 from treadle.policy.guess import access_of

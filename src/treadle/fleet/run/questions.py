@@ -13,7 +13,7 @@ from treadle.fleet.engine.bus import STATE, Stale, Unreachable
 from treadle.fleet.engine.streams import Pull
 from treadle.fleet.orders import encode, read_answer, read_order
 from treadle.fleet.run.attempt import RunningAttempt
-from treadle.io.machine import DISK
+from treadle.io.paths import DISK
 from treadle.io.tasks import start_held
 from treadle.policy.rules import RuleSet
 from treadle.session import Access, Answer, Rules
