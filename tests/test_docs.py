@@ -247,7 +247,7 @@ def test_the_example_of_the_readme_runs(
 
 async def test_the_door_of_the_how_to_page_is_one(tmp_path: Path) -> None:
     names: dict[str, Any] = {}
-    exec(compile(code_of("docs/how-to/add-a-door.md"), "add-a-door.md", "exec"), names)
+    exec(compile((ROOT / "examples/door.py").read_text(), "door.py", "exec"), names)
     client, theirs = pair()
     spec = treadle.SessionSpec(cwd=str(tmp_path), model=scripted(tmp_path, "Good day."))
     serving = asyncio.create_task(names["Lines"](treadle.find_agent(), theirs).run(spec))

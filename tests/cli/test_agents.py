@@ -58,7 +58,7 @@ def test_an_agent_that_is_named_and_does_not_answer_is_a_failure() -> None:
     assert "does not answer: " in broken.output and "\n  driven by " in broken.output
     assert CliRunner().invoke(agents, ["absent"]).exit_code == 1
     done = CliRunner().invoke(agents, ["claude", "--ask"])
-    assert done.exit_code == 0 and "driven by stream-json" in done.output
+    assert done.exit_code == 0 and "driven by stream-json" in done.output and "  sees ANTHROPIC_" in done.output
 
 
 def test_losses_are_told_with_their_reasons() -> None:

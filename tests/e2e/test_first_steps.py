@@ -42,7 +42,6 @@ def test_nothing_is_typed_on_the_page_that_is_not_tried_here() -> None:
         "treadle -p \"make the tests pass\" --permission-mode auto-edit --allowed-tools 'Bash(pytest*)' --max-turns 30"
         " --strict-exit",
         "treadle models use anthropic",  # tests/cli/choosing/test_choice.py chooses
-        'treadle -p "look around" --model scripted:script.toml',
     ]
 
 
@@ -68,9 +67,3 @@ def test_the_program(tmp_path: Path, env: dict[str, str]) -> None:
     [program] = blocks("python")
     done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, env=env, capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (0, "Three tests.\n"), done.stderr
-
-
-def test_the_script_in_place_of_a_model(tmp_path: Path, env: dict[str, str]) -> None:
-    (tmp_path / "script.toml").write_text(blocks("toml")[0])
-    done = subprocess.run(["sh", "-c", typed()[-1]], cwd=tmp_path, env=env, capture_output=True, text=True)
-    assert done.stdout == blocks("console")[-1].splitlines()[1] + "\n", done.stderr

@@ -1,4 +1,4 @@
-"""What the docs say of the HTTP interface: its calls are those of the table, and its clients run."""
+"""What the docs say of the HTTP interface: its clients run."""
 
 import asyncio
 import os
@@ -11,20 +11,8 @@ import pytest
 from tests.conftest import need
 from tests.fleet.conftest import Start
 from tests.serve.conftest import WAIT, Web
-from tests.test_docs import made
-from treadle.serve.server import every
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "http-api.md"
-
-
-def test_the_list_of_calls_is_made_from_the_code() -> None:
-    rows: dict[str, list[str]] = {}
-    for each in sorted(every(), key=lambda each: (each.path, each.method)):
-        usual = "watch" if each.method == "GET" else "all"
-        right = "" if each.right == usual else f" ({each.right})"
-        path = each.path.replace("{", "").replace("}", "")
-        rows.setdefault(path.split("/")[1], []).append(f"`{each.method} {path}`{right}")
-    made(PAGE, "calls", "".join(f"- {', '.join(calls)}\n" for calls in rows.values()))
 
 
 @pytest.mark.parametrize("language", ["python", "sh"])

@@ -35,7 +35,7 @@ from treadle.session import Confinement, Mode, SessionSpec
 from treadle.sessions.totals import run_turn
 from treadle.settings import extensions as added
 from treadle.settings.config import AgentSettings
-from treadle.wire.common.losses import NOTHING, WIRES, Row, rows
+from treadle.wire.common.losses import NOTHING, WIRES, rows
 from treadle.workspace.user_repository import UserRepository
 
 # `treadle agents login` and `new`
@@ -218,6 +218,7 @@ class FoundAgent(msgspec.Struct, frozen=True, kw_only=True):
     error: str = ""
     install: str = ""
     notes: tuple[str, ...] = ()
+    environment: tuple[str, ...] = ()
     model_wire: str = ""
     """How its model is reached with what is set here, and where its key is."""
     untested: str = ""
@@ -325,6 +326,7 @@ async def _look_at(
         capabilities=card.capabilities,
         install=card.install,
         notes=card.notes,
+        environment=card.environment,
         untested=card.untested,
     )
     try:
@@ -383,6 +385,7 @@ def _line(found: FoundAgent, *, whole: bool) -> str:
     if whole:
         lines += [f"  {found.path or ''}", f"  driven by {found.how}"]
         lines += [f"  model: {found.model_wire}"] if found.model_wire else []
+        lines += [f"  sees {', '.join(found.environment)}"] if found.environment else []
         for level in ("native", "emulated", "unsupported"):
             if names := [name for name, each in found.capabilities.items() if each == level]:
                 lines.append(f"  {level:12} {', '.join(names)}")
@@ -396,11 +399,7 @@ def show_losses(name: str, over: str | None, settings: Mapping[str, AgentSetting
         show_json(found)
         return
     for row in found:
-        click.echo(_row(row))
-
-
-def _row(row: Row) -> str:
-    return f"{row.name:24} {row.level:9} {row.why}".rstrip()
+        click.echo(f"{row.name:24} {row.level:9} {row.why}".rstrip())
 
 
 # A recorded run again, without its model service: `treadle replay RUN` and `treadle agents check`.

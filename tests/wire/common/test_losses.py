@@ -102,10 +102,5 @@ def test_what_each_agent_is_stands_in_the_docs() -> None:
     for typed, card in found.items():
         told = "" if card.prefix else f" ({' '.join([card.title, *card.recorded])})"
         ways.setdefault(card.how, []).append(typed + told)
-    parts = [*(f"- {', '.join(names)}: {how}" for how, names in ways.items()), "", "Variables that they see:", ""]
-    for typed, card in found.items():
-        if card.environment:
-            wide = tuple(name.removesuffix("*") for name in card.environment if name.endswith("*"))
-            names = [name for name in card.environment if name.endswith("*") or not name.startswith(wide)]
-            parts.append(f"- {typed}: {', '.join(f'`{name}`' for name in names)}")
-    made(ROOT / "docs" / "reference" / "agents.md", "cards", "\n".join(parts) + "\n")
+    parts = [f"- {', '.join(names)}: {how}\n" for how, names in ways.items()]
+    made(ROOT / "docs" / "reference" / "agents.md", "cards", "".join(parts))
