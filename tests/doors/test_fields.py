@@ -93,7 +93,7 @@ def test_a_refused_field_says_why_and_one_that_asks_for_nothing_is_not_named() -
 
 
 def test_the_name_of_a_field_does_not_act_on_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
-    [name] = FieldTable("a2a", -7).judge("message/send", {"\x1b[2J\ntreadle a2a: all is well": 1})
+    [name] = FieldTable("a2a", -7).judge("SendMessage", {"\x1b[2J\ntreadle a2a: all is well": 1})
     warner("treadle a2a")(name)
     shown = capsys.readouterr().err
     assert "\x1b" not in shown and shown.count("\n") == 1 and "all is well" in shown

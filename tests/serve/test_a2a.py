@@ -103,7 +103,9 @@ async def test_what_is_no_request_gets_the_error_of_json_rpc(tmp_path: Path) -> 
             (b'{"jsonrpc":"2.0","id":1,"method":"no/such"}', -32601),
             (b'{"jsonrpc":"2.0","id":1,"method":"GetExtendedAgentCard"}', -32007),
         ):
-            answer = await client.http.post("/", content=body, headers={"content-type": "application/json"})
+            answer = await client.http.post(
+                "/", content=body, headers={"content-type": "application/json", "a2a-version": "1.0"}
+            )
             assert answer.json()["error"]["code"] == code, body
         assert await client.refused("ListTasks", **{"content-type": "text/plain"}) == -32005
         assert await client.refused("ListTasks", **{"a2a-version": "7.0"}) == -32009
@@ -115,7 +117,7 @@ async def test_what_is_no_request_gets_the_error_of_json_rpc(tmp_path: Path) -> 
             answer = await client.http.post("/", content=whole.replace(b'"seven"', id), headers={"content-type": kind})
             assert answer.json()["id"] == told and ("error" in answer.json()) is (id == b"true")
         wrong = (await client.raw("ListTasks", {}, **{"a2a-version": "7.0"})).json()
-        assert wrong["id"] == 1 and "'7.0' is not spoken here" in wrong["error"]["message"]
+        assert wrong["id"] == 1 and "is '7.0'; the version here is 1.0" in wrong["error"]["message"]
         assert wrong["error"]["data"][0]["domain"] == "a2a-protocol.org"
         unknown = (await client.raw("no/such", {})).json()["error"]
         assert "data" not in unknown

@@ -1,4 +1,4 @@
-"""Messages of both versions of A2A read back what they wrote; what is odd is malformed."""
+"""Messages of A2A read back what they wrote; what is odd is malformed."""
 
 from typing import Any, get_args
 
@@ -7,8 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from treadle.wire.a2a.messages import (
-    METHODS,
-    VERSIONS,
     A2aArtifact,
     A2aEvent,
     A2aMessage,
@@ -18,14 +16,14 @@ from treadle.wire.a2a.messages import (
     A2aTask,
     ArtifactUpdate,
     Malformed,
+    SendConfiguration,
     SendParams,
     StatusUpdate,
-    Version,
     as_camel,
+    plain,
     read_event,
     read_send,
     read_task,
-    send_written,
     written,
 )
 
@@ -90,28 +88,24 @@ anything = st.recursive(
 )
 
 
-@given(events, st.sampled_from(VERSIONS))
-def test_an_event_is_read_as_it_was_written(event: A2aEvent, version: Version) -> None:
-    assert read_event(written(event, version), version) == event
+@given(events)
+def test_an_event_is_read_as_it_was_written(event: A2aEvent) -> None:
+    assert read_event(written(event)) == event
 
 
-@given(messages.filter(lambda message: message.role == "user"), st.booleans(), st.sampled_from(VERSIONS))
-def test_what_is_sent_is_read_as_it_was_written(message: A2aMessage, waits: bool, version: Version) -> None:
-    sent = SendParams(message=message, waits=waits)
-    assert read_send(send_written(sent, version), version) == sent
+@given(messages.filter(lambda message: message.role == "user"), st.booleans())
+def test_what_is_sent_is_read_as_it_was_written(message: A2aMessage, at_once: bool) -> None:
+    sent = SendParams(message=message, configuration=SendConfiguration(return_immediately=at_once))
+    assert read_send(plain(sent)) == sent
 
 
-@given(anything, st.sampled_from(VERSIONS))
-def test_whatever_is_sent_is_read_or_called_malformed(found: Any, version: Version) -> None:
+@given(anything)
+def test_whatever_is_sent_is_read_or_called_malformed(found: Any) -> None:
     for read in (read_event, read_send, read_task):
         try:
-            read(found, version)
+            read(found)
         except Malformed:
             pass
-
-
-def test_every_method_of_0_3_has_one_in_1_0() -> None:
-    assert set(METHODS["0.3"].values()) < set(METHODS["1.0"].values())
 
 
 def test_what_is_nested_too_deeply_to_be_renamed_is_malformed() -> None:

@@ -96,17 +96,17 @@ class Sidecar(SidecarIncoming):
 
 
 class A2a:
-    """Messages of one version, read, and written in the other."""
+    """Messages, read and written."""
 
     read_card = staticmethod(a2a.read_card)
     card = staticmethod(a2a.card)
     read_send = staticmethod(a2a.read_send)
-    version_of = staticmethod(a2a.version_of)
+    is_spoken = staticmethod(a2a.is_spoken)
     as_camel = staticmethod(a2a.as_camel)
 
-    def event(self, found: Any, version: a2a.Version) -> list[Any]:
-        event = a2a.read_event(found, version)
-        return [event, *(a2a.written(event, each) for each in a2a.VERSIONS)]
+    def event(self, found: Any) -> list[Any]:
+        event = a2a.read_event(found)
+        return [event, a2a.written(event)]
 
 
 class WorkerErrors:

@@ -68,7 +68,7 @@ def offered(options: dict[str, Any], *, default: bool = False, **more: Any) -> t
 @serving_options
 @json_option
 def a2a(as_json: bool, client: str, clients: bool, revoke: str, **options: Any) -> None:
-    """Serve an agent over HTTP with A2A, the Agent2Agent protocol (1.0 and 0.3).
+    """Serve an agent over HTTP with A2A, the Agent2Agent protocol.
 
     \b
       treadle a2a --token laptop              print a token for the client `laptop`

@@ -35,7 +35,7 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
             "treadle.cli.doors:acp",
             "Serve an agent to an editor over the Agent Client Protocol (stdin and stdout).",
         ),
-        "a2a": ("treadle.cli.doors:a2a", "Serve an agent over HTTP with A2A, the Agent2Agent protocol (1.0 and 0.3)."),
+        "a2a": ("treadle.cli.doors:a2a", "Serve an agent over HTTP with A2A, the Agent2Agent protocol."),
         "app-server": (
             "treadle.cli.doors:app_server",
             "Serve any agent in place of `codex app-server`, for the Codex SDK and editors.",

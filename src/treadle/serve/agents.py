@@ -25,7 +25,6 @@ from treadle.serve.gate import Gate
 from treadle.serve.tokens import Tokens
 from treadle.sessions.abilities import can
 from treadle.wire.a2a import messages
-from treadle.wire.a2a.messages import VERSIONS
 from treadle.wire.common.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, PARSE_ERROR, Fault
 
 if TYPE_CHECKING:
@@ -95,12 +94,11 @@ class A2aServer:
             header = request.headers.get(messages.VERSION_HEADER, "") or request.query_params.get(
                 messages.VERSION_HEADER, ""
             )
-            version = messages.version_of(header)
-            if version is None:
-                problem = f"version {header[:20]!r} is not spoken here, but {' and '.join(VERSIONS)}"
+            if not messages.is_spoken(header):
+                problem = f"{messages.VERSION_HEADER} is {header[:20]!r}; the version here is {messages.VERSION}"
                 raise Fault(messages.VERSION_NOT_SUPPORTED, problem)
             device = request.scope["device"]
-            result = await self._door.call("" if device is None else device.id, version, method, params)
+            result = await self._door.call("" if device is None else device.id, method, params)
             if isinstance(result, AsyncGenerator):
                 return self._stream(name, result)
             return _json({"jsonrpc": "2.0", "id": name, "result": result})

@@ -10,17 +10,16 @@ from tests.stand_ins.sessions import ScriptedAgent
 from treadle.doors.a2a.door import A2aDoor
 from treadle.events import Asked
 from treadle.session import AgentInfo, SessionSpec
-from treadle.wire.a2a.messages import Version
 
 ASK = Asked(request="q", kind="permission", text="May it?", call="c", name="bash", command="rm x")
 
 
 class Caller:
-    def __init__(self, door: A2aDoor, version: Version = "1.0", owner: str = "") -> None:
-        self.door, self.version, self.owner = door, version, owner
+    def __init__(self, door: A2aDoor, owner: str = "") -> None:
+        self.door, self.owner = door, owner
 
     async def call(self, method: str, **params: Any) -> Any:
-        return await asyncio.wait_for(self.door.call(self.owner, self.version, method, params), 60)
+        return await asyncio.wait_for(self.door.call(self.owner, method, params), 60)
 
     async def send(self, text: str = "Hi.", *, now: bool = False, **message: Any) -> dict[str, Any]:
         sent = {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": text}], **message}

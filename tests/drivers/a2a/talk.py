@@ -63,12 +63,12 @@ def result(found: Any) -> bytes:
 
 def sent(event: A2aEvent) -> bytes:
     """The answer to a message."""
-    return result(written(event, "1.0"))
+    return result(written(event))
 
 
 def got(task: A2aTask) -> bytes:
     """The answer to a question for a task."""
-    return result(plain(task, "1.0"))
+    return result(plain(task))
 
 
 def streamed(*events: A2aEvent) -> bytes:

@@ -12,16 +12,16 @@ from tests.serve.receiver import Receiver, receiving
 from treadle.drivers.a2a import driver as client_module
 from treadle.drivers.a2a.driver import A2aClient, _origin, connect
 from treadle.errors import AuthFailed, ConfigError, RemoteError, RemoteProtocolError, TreadleError
-from treadle.wire.a2a.messages import CARD_PATH, VERSIONS, A2aEvent, A2aStatus, A2aTask, Version, written
+from treadle.wire.a2a.messages import CARD_PATH, A2aEvent, A2aStatus, A2aTask, written
 
 TASK = A2aTask(id="t", context="c", status=A2aStatus(state="completed"))
 GARBAGE = [b"", b"{oh no", b"[" * 100_000, b'"\xff"', b"\x00", b"null", b"[]", b"{}", b'{"result":7}', b'{"error":"x"}']
 
 
 @asynccontextmanager
-async def connected(version: Version = "1.0") -> AsyncIterator[tuple[A2aClient, Receiver]]:
+async def connected() -> AsyncIterator[tuple[A2aClient, Receiver]]:
     async with receiving() as server:
-        interface = {"url": server.url, "protocolBinding": "JSONRPC", "protocolVersion": version}
+        interface = {"url": server.url, "protocolBinding": "JSONRPC", "protocolVersion": "1.0"}
         server.reply = msgspec.json.encode({"name": "x", "supportedInterfaces": [interface]})
         client = await connect(server.url, "")
         try:
@@ -30,8 +30,8 @@ async def connected(version: Version = "1.0") -> AsyncIterator[tuple[A2aClient, 
             await client.close()
 
 
-def answer(version: Version, **more: Any) -> bytes:
-    return msgspec.json.encode({"jsonrpc": "2.0", "id": "1", "result": {**written(TASK, version), **more}, **more})
+def answer(**more: Any) -> bytes:
+    return msgspec.json.encode({"jsonrpc": "2.0", "id": "1", "result": {**written(TASK), **more}, **more})
 
 
 async def called(client: A2aClient) -> A2aEvent:
@@ -43,10 +43,9 @@ async def streamed(client: A2aClient) -> list[A2aEvent]:
         return [event async for event in events]
 
 
-@pytest.mark.parametrize("version", VERSIONS)
-async def test_unknown_fields_of_an_answer_change_nothing(version: Version) -> None:
-    async with connected(version) as (client, server):
-        server.reply = answer(version, x_later={"deep": [1, None, "é"]})
+async def test_unknown_fields_of_an_answer_change_nothing() -> None:
+    async with connected() as (client, server):
+        server.reply = answer(x_later={"deep": [1, None, "é"]})
         assert await called(client) == TASK
         server.reply = b"data: " + server.reply + b"\n\n"
         assert await streamed(client) == [TASK]
@@ -75,7 +74,7 @@ async def test_mutated_answers_give_events_or_our_errors_and_nothing_else() -> N
     chance = random.Random(7)
     async with connected() as (client, server):
         for _ in range(100):
-            body = bytearray(answer("1.0"))
+            body = bytearray(answer())
             for _ in range(chance.randrange(1, 4)):
                 at = chance.randrange(len(body))
                 body[at : at + chance.randrange(3)] = chance.choice([b"{", b'"', b"\n", b"null", b"-1", b"\xff", b""])
@@ -88,7 +87,7 @@ async def test_mutated_answers_give_events_or_our_errors_and_nothing_else() -> N
 
 
 async def test_an_answer_that_is_cut_off_is_an_error() -> None:
-    whole = answer("1.0")
+    whole = answer()
     async with connected() as (client, server):
         server.reply = whole[: len(whole) // 2]
         with pytest.raises(RemoteProtocolError):
@@ -101,14 +100,14 @@ async def test_an_answer_that_is_cut_off_is_an_error() -> None:
 async def test_an_answer_over_the_cap_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     async with connected() as (client, server):
         monkeypatch.setattr(client_module, "LARGEST", 10)
-        server.reply = answer("1.0")
+        server.reply = answer()
         with pytest.raises(RemoteError, match="more than 10 bytes"):
             await called(client)
 
 
 async def test_a_stream_over_the_cap_is_an_error_and_one_up_to_it_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
     async with connected() as (client, server):
-        server.reply = b"data: " + answer("1.0") + b"\n\n"
+        server.reply = b"data: " + answer() + b"\n\n"
         server.reply += b":" * (64 - len(server.reply) % 64)
         monkeypatch.setattr(client_module, "LARGEST", len(server.reply) // 64)
         assert await streamed(client) == [TASK]
@@ -118,15 +117,15 @@ async def test_a_stream_over_the_cap_is_an_error_and_one_up_to_it_is_none(monkey
 
 
 async def test_each_call_says_its_version_and_what_it_takes_and_a_token_only_where_there_is_one() -> None:
-    async with connected("0.3") as (client, server):
-        server.reply = answer("0.3")
+    async with connected() as (client, server):
+        server.reply = answer()
         await called(client)
         card, call = (each.headers for each in server.heard)
-        assert (card["a2a-version"], call["a2a-version"]) == ("1.0", "0.3")
+        assert (card["a2a-version"], call["a2a-version"]) == ("1.0", "1.0")
         assert call["content-type"] == "application/json" and "text/event-stream" in call["accept"]
         assert "authorization" not in card and "authorization" not in call
         sent = msgspec.json.decode(server.heard[-1].body)
-        assert (sent["jsonrpc"], sent["method"], sent["params"]) == ("2.0", "message/send", {}) and sent["id"]
+        assert (sent["jsonrpc"], sent["method"], sent["params"]) == ("2.0", "SendMessage", {}) and sent["id"]
 
 
 @pytest.mark.parametrize(
@@ -143,7 +142,7 @@ async def test_a_status_that_is_no_success_is_an_error(
     status: str, error: type[TreadleError] | None, words: str
 ) -> None:
     async with connected() as (client, server):
-        server.status, server.reply = status, answer("1.0")
+        server.status, server.reply = status, answer()
         for ask in (called, streamed):
             if error is None:
                 assert await ask(client) in (TASK, [])

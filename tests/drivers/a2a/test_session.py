@@ -231,7 +231,7 @@ async def test_a_stream_that_breaks_off_is_taken_up_by_asking(tmp_path: Path) ->
         ([sent(task("rejected", words=says(A2aPart(text="no"))))], "remote_error: the task was rejected: no"),
         ([sent(task("canceled"))], "remote_error: the task was canceled"),
         ([sent(piece("a", "x", append=False))], "protocol_error: it answered with neither a task nor a message"),
-        ([sent(task("working")), result([])], "protocol_error: its answer is not a task: task is no object"),
+        ([sent(task("working")), result([])], "protocol_error: its answer is not a task: Expected `object`"),
         ([sent(task("auth-required"))], "auth_failed: the agent asks for a sign-in, which is not possible here"),
         ([sent(task("input-required"))], "remote_error: its question was not answered: The agent needs something"),
     ],

@@ -44,7 +44,6 @@ from treadle.wire.a2a.messages import (
     Malformed,
     SendParams,
     StatusUpdate,
-    Version,
     plain,
     read_length,
 )
@@ -422,7 +421,7 @@ def listed(tasks: Sequence[ServedTask], params: dict[str, Any]) -> dict[str, Any
     page = left[:size]
     more = "|".join(_place(page[-1])) if len(left) > size else ""
     artifacts = params.get("includeArtifacts") is True
-    shown = [plain(task.snapshot(history, artifacts=artifacts), "1.0") for task in page]
+    shown = [plain(task.snapshot(history, artifacts=artifacts)) for task in page]
     found = [{"artifacts": [], **task} if artifacts else task for task in shown]
     return {"tasks": found, "nextPageToken": more, "pageSize": size, "totalSize": len(matching)}
 
@@ -502,7 +501,7 @@ class A2aDoor:
         self._conversations: dict[tuple[str, str], ServedContext] = {}
         self._tasks: dict[str, ServedTask] = {}
         self._following: set[asyncio.Task[None]] = set()
-        self._methods: dict[str, Callable[[str, Version, dict[str, Any]], Any]] = {
+        self._methods: dict[str, Callable[[str, dict[str, Any]], Any]] = {
             "send": self._send,
             "get": self._get,
             "list": self._list,
@@ -511,29 +510,23 @@ class A2aDoor:
             "card": self._card,
         }
 
-    async def call(
-        self, owner: str, version: Version, method: str, params: dict[str, Any]
-    ) -> Any | AsyncGenerator[dict[str, Any]]:
+    async def call(self, owner: str, method: str, params: dict[str, Any]) -> Any | AsyncGenerator[dict[str, Any]]:
         """The result for this client, or an iterator of results for a method that streams. Raises Fault."""
-        operation = METHODS[version].get(method)
+        operation = METHODS.get(method)
         if operation is None:
-            other = next((each for each, known in METHODS.items() if method in known), None)
-            hint = f": it is of version {other}, named by the header A2A-Version" if other else ""
-            raise Fault(METHOD_NOT_FOUND, f"there is no method {method[:80]!r} in version {version}{hint}")
+            raise Fault(METHOD_NOT_FOUND, f"there is no method {method[:80]!r}")
         try:
-            if version == "1.0":
-                params = messages.as_camel(params)
+            params = messages.as_camel(params)
             if unread := self._fields.judge(method, params):
                 self._warn(f"{method}: not used here: {', '.join(unread)}")
             if operation == "stream":
-                task = await self._receive(owner, _given(params, version))
-                return self._streamed(task, version, through=False)
+                return self._streamed(await self._receive(owner, _given(params)), through=False)
             if operation == "subscribe":
                 task = self._find(owner, params)
                 if task.ended:
                     raise Fault(UNSUPPORTED_OPERATION, f"the task is {task.status.state}: there is nothing to follow")
-                return self._streamed(task, version, through=version == "1.0")
-            return await self._methods[operation](owner, version, params)
+                return self._streamed(task, through=True)
+            return await self._methods[operation](owner, params)
         except Malformed as error:
             raise Fault(INVALID_PARAMS, str(error)) from error
         except TreadleError as error:
@@ -546,26 +539,26 @@ class A2aDoor:
 
     # Messages
 
-    async def _send(self, owner: str, version: Version, params: dict[str, Any]) -> dict[str, Any]:
-        given = _given(params, version)
+    async def _send(self, owner: str, params: dict[str, Any]) -> dict[str, Any]:
+        given = _given(params)
         task = await self._receive(owner, given)
-        if given.waits:
+        if not given.configuration.return_immediately:
             await task.rest()
-        return messages.written(task.snapshot(given.history), version)
+        return messages.written(task.snapshot(given.configuration.history_length))
 
-    def _streamed(self, task: ServedTask, version: Version, *, through: bool) -> AsyncGenerator[dict[str, Any]]:
+    def _streamed(self, task: ServedTask, *, through: bool) -> AsyncGenerator[dict[str, Any]]:
         events = task.watch(through=through)  # from now on, not only when the first is asked for
 
         async def results() -> AsyncGenerator[dict[str, Any]]:
             async with aclosing(events):
                 async for event in events:
-                    yield messages.written(event, version)
+                    yield messages.written(event)
 
         return results()
 
     async def _receive(self, owner: str, given: SendParams) -> ServedTask:
         """The task that this message starts or goes on with."""
-        if given.push:
+        if given.configuration.task_push_notification_config:
             raise _no_push()
         message = given.message
         if message.task:
@@ -657,25 +650,25 @@ class A2aDoor:
             raise Fault(TASK_NOT_FOUND, f"there is no task {name[:80]!r}")
         return task
 
-    async def _get(self, owner: str, version: Version, params: dict[str, Any]) -> dict[str, Any]:
+    async def _get(self, owner: str, params: dict[str, Any]) -> dict[str, Any]:
         length = messages.read_length(params)
-        return messages.plain(self._find(owner, params).snapshot(length), version)
+        return messages.plain(self._find(owner, params).snapshot(length))
 
-    async def _list(self, owner: str, version: Version, params: dict[str, Any]) -> dict[str, Any]:
+    async def _list(self, owner: str, params: dict[str, Any]) -> dict[str, Any]:
         return listed([task for task in self._tasks.values() if task.owner == owner], params)
 
-    async def _cancel(self, owner: str, version: Version, params: dict[str, Any]) -> dict[str, Any]:
+    async def _cancel(self, owner: str, params: dict[str, Any]) -> dict[str, Any]:
         task = self._find(owner, params)
         if not task.ended:
             await task.cancel()
             if task.status.state == "canceled":
-                return messages.plain(task.snapshot(), version)
+                return messages.plain(task.snapshot())
         raise Fault(TASK_NOT_CANCELABLE, f"the task is {task.status.state}")
 
-    async def _card(self, owner: str, version: Version, params: dict[str, Any]) -> dict[str, Any]:
+    async def _card(self, owner: str, params: dict[str, Any]) -> dict[str, Any]:
         raise Fault(EXTENDED_CARD_NOT_CONFIGURED, "this agent has no other card than the public one")
 
-    async def _push(self, owner: str, version: Version, params: dict[str, Any]) -> Any:
+    async def _push(self, owner: str, params: dict[str, Any]) -> Any:
         raise _no_push()
 
 
@@ -683,13 +676,13 @@ def _no_push() -> Fault:
     return Fault(PUSH_NOT_SUPPORTED, "this server calls no webhooks: stream the task, or ask for it")
 
 
-def _given(params: dict[str, Any], version: Version) -> messages.SendParams:
+def _given(params: dict[str, Any]) -> SendParams:
     """A message that is sent, unless its client accepts nothing that an agent here answers with."""
-    asked = params.get("configuration")
-    accepted = asked.get("acceptedOutputModes") if isinstance(asked, dict) else None
-    if accepted and not any(str(mode).startswith(("text", "*")) for mode in accepted):
+    given = messages.read_send(params)
+    accepted = given.configuration.accepted_output_modes
+    if accepted and not any(mode.startswith(("text", "*")) for mode in accepted):
         raise Fault(CONTENT_TYPE_NOT_SUPPORTED, "answers are text/plain, which acceptedOutputModes does not name")
-    return messages.read_send(params, version)
+    return given
 
 
 def fault_of(error: TreadleError) -> Fault:

@@ -30,6 +30,7 @@ from treadle.wire.a2a.messages import (
     CARD_PATH,
     INTERRUPTED,
     TERMINAL,
+    VERSION,
     VERSION_HEADER,
     A2aArtifact,
     A2aEvent,
@@ -41,17 +42,18 @@ from treadle.wire.a2a.messages import (
     ArtifactUpdate,
     Malformed,
     Operation,
+    SendConfiguration,
     SendParams,
     method_of,
+    plain,
     read_card,
     read_event,
     read_task,
-    send_written,
 )
 from treadle.wire.common.images import media_type
 from treadle.wire.models.sse import decoder_for
 
-# Calls an A2A agent: JSON-RPC over HTTP, in the version that its card names.
+# Calls an A2A agent: JSON-RPC over HTTP.
 
 LARGEST = 16 * 1024 * 1024
 SECONDS = 30.0
@@ -63,7 +65,7 @@ class A2aClient:
 
     def __init__(self, address: AgentAddress, headers: Mapping[str, str]) -> None:
         self.address = address
-        self._http = _http({**headers, VERSION_HEADER: address.version}, SILENCE)
+        self._http = _http({**headers, VERSION_HEADER: VERSION}, SILENCE)
 
     async def call(self, operation: Operation, params: dict[str, Any]) -> Any:
         """The result; RemoteError when it refuses."""
@@ -96,16 +98,16 @@ class A2aClient:
 
     def event(self, result: Any) -> A2aEvent:
         try:
-            return read_event(result, self.address.version)
+            return read_event(result)
         except Malformed as error:
-            raise RemoteProtocolError(f"its answer is not valid A2A {self.address.version}: {error}") from error
+            raise RemoteProtocolError(f"its answer is not valid A2A {VERSION}: {error}") from error
 
     def _event(self, data: bytes) -> A2aEvent:
         return self.event(_result(data))
 
     def _body(self, operation: Operation, params: dict[str, Any]) -> bytes:
-        method = method_of(self.address.version, operation)
-        return msgspec.json.encode({"jsonrpc": "2.0", "id": str(uuid.uuid4()), "method": method, "params": params})
+        call = {"jsonrpc": "2.0", "id": str(uuid.uuid4()), "method": method_of(operation), "params": params}
+        return msgspec.json.encode(call)
 
 
 async def connect(url: str, token: str) -> A2aClient:
@@ -121,7 +123,7 @@ async def connect(url: str, token: str) -> A2aClient:
     if token:
         headers["authorization"] = f"Bearer {token}"
     found = url if url.endswith(".json") else f"{url.rstrip('/')}{CARD_PATH}"
-    http = _http({**headers, VERSION_HEADER: "1.0"}, SECONDS)
+    http = _http({**headers, VERSION_HEADER: VERSION}, SECONDS)
     try:
         async with http.request("GET", found) as response:
             _admitted(response)
@@ -177,6 +179,7 @@ def _result(data: bytes) -> Any:
 
 POLL = 1.0
 CANCEL_SECONDS = 10.0
+TEXT_ONLY = SendConfiguration(accepted_output_modes=("text/plain",))
 
 
 class A2aSession(BaseSession):
@@ -234,7 +237,7 @@ class A2aSession(BaseSession):
 
     async def _exchange(self, message: A2aMessage) -> A2aStatus:
         """Send it, and follow the task until it has ended or needs something."""
-        params = send_written(SendParams(message=message), self._client.address.version)
+        params = plain(SendParams(message=message, configuration=TEXT_ONLY))
         if not self._client.address.streaming:
             status = await self._take(self._client.event(await self._client.call("send", params)))
         else:
@@ -248,9 +251,8 @@ class A2aSession(BaseSession):
             if not self._task:
                 raise RemoteProtocolError("it answered with neither a task nor a message")
             await asyncio.sleep(POLL)
-            version = self._client.address.version
             try:
-                status = await self._take(read_task(await self._client.call("get", {"id": self._task}), version))
+                status = await self._take(read_task(await self._client.call("get", {"id": self._task})))
             except Malformed as error:
                 raise RemoteProtocolError(f"its answer is not a task: {error}") from error
         return status

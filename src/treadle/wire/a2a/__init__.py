@@ -1,4 +1,4 @@
-"""The Agent2Agent protocol, versions 1.0 and 0.3, in its JSON-RPC binding over HTTP.
+"""The Agent2Agent protocol, version 1.0, in its JSON-RPC binding over HTTP.
 
 A client reads the agent's card and sends it messages. The agent answers each with a task, which it works on, or with a
 message; it reports changes of a task as server-sent events or when asked. Messages that share a
@@ -8,7 +8,7 @@ Each request is an HTTP request of its own, whose answer belongs to no other. HT
 and requests may come in any order, so this folder has no `Connection`: `serve/agents` and `drivers/a2a/driver` read the
 bodies.
 
-    messages  what both versions speak of, how each writes and reads it, the names of methods, and agents' cards
+    messages  what it speaks of, how that is written and read, the names of methods, and agents' cards
 
 The specification is at https://a2a-protocol.org.
 """
