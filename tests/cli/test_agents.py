@@ -56,6 +56,8 @@ def test_an_agent_that_is_named_and_does_not_answer_is_a_failure() -> None:
     broken = CliRunner().invoke(agents, ["broken"])
     assert broken.exit_code == 1 and broken.output.startswith("broken     3.")
     assert "does not answer: " in broken.output and "\n  driven by " in broken.output
+    assert "\n  model: key inside: none of ANTHROPIC_API_KEY, " in broken.output, "also where it does not start"
+    assert "\n  key: outside with ANTHROPIC_API_KEY or ANTHROPIC_AUTH_TOKEN; inside with a sign-in" in broken.output
     assert CliRunner().invoke(agents, ["absent"]).exit_code == 1
     done = CliRunner().invoke(agents, ["claude", "--ask"])
     assert done.exit_code == 0 and "driven by stream-json" in done.output and "  sees ANTHROPIC_" in done.output

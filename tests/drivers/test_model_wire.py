@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import sys
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
@@ -11,8 +12,8 @@ import pytest
 
 from treadle.agent.providers.script import Script, ScriptedReply, UsageLine
 from treadle.drivers.acp.driver import AcpAgent
-from treadle.drivers.card import cards, launch_of
-from treadle.drivers.model_wire import PLACE, WirePlan, planned, wired
+from treadle.drivers.card import Card, cards, launch_of
+from treadle.drivers.model_wire import PLACE, WirePlan, planned, sign_ins, wired
 from treadle.errors import BudgetExceeded, ConfigError
 from treadle.events import TurnEnded, Usage, Warned
 from treadle.gateway.recording import CallReplay, recordings
@@ -155,6 +156,15 @@ def test_where_the_key_stays_inside_the_reason_is_named(
     assert isinstance(wire, ModelWire) and (wire.way, wire.key) == ("direct", "inside") and why in wire.why
     with pytest.raises(ConfigError, match="cannot be used through the gateway"):
         planned(cards()[name], spec(tmp_path, model_wire="gateway"), Settings(), env)
+
+
+@pytest.mark.parametrize("card", [card for card in cards().values() if card.wire], ids=lambda card: card.name)
+def test_the_page_names_each_key_that_a_card_says_to_be_outside(card: Card) -> None:
+    page = Path(__file__).parents[2] / "docs" / "explanation" / "model-wire.md"
+    name = re.compile(rf"\b{card.title.split()[0]}\b")
+    (row,) = [line for line in page.read_text().splitlines() if line.startswith("| ") and name.search(line[:22])]
+    said, _, inside = sign_ins(card).partition("; inside with ")
+    assert all(f"`{name}`" in row for name in re.findall("[A-Z]+_[A-Z_]+", said)) and "login" in row and inside
 
 
 async def test_a_session_whose_gateway_is_switched_off_says_so(tmp_path: Path) -> None:

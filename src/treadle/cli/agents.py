@@ -24,6 +24,7 @@ from treadle.drivers.acp.driver import AcpAgent
 from treadle.drivers.acp.options import SignIn
 from treadle.drivers.agent import DrivenAgent
 from treadle.drivers.card import Level, cards, newer, older
+from treadle.drivers.model_wire import sign_ins
 from treadle.drivers.session import DrivenSession
 from treadle.errors import AuthFailed, ConfigError, TreadleError
 from treadle.events import TurnEnded
@@ -221,6 +222,8 @@ class FoundAgent(msgspec.Struct, frozen=True, kw_only=True):
     environment: tuple[str, ...] = ()
     model_wire: str = ""
     """How its model is reached with what is set here, and where its key is."""
+    key: str = ""
+    """With which sign-ins its key is outside of its sandbox, and what stays inside."""
     untested: str = ""
     """Why its driver was never tried with the real program."""
 
@@ -327,6 +330,7 @@ async def _look_at(
         install=card.install,
         notes=card.notes,
         environment=card.environment,
+        key=sign_ins(card),
         untested=card.untested,
     )
     try:
@@ -336,15 +340,14 @@ async def _look_at(
         path = shutil.which(agent.launch.argv[0])
         if path is None:
             return msgspec.structs.replace(about, error=f"not installed: {card.install}", answers=None)
+        about = msgspec.structs.replace(about, path=path, model_wire=agent.wire_in_words(cwd))
         async with asyncio.timeout(seconds):
             version = await agent.version()
             about = msgspec.structs.replace(
                 about,
-                path=path,
                 version=version,
                 newer=newer(version, card.recorded),
                 older=older(version, card.recorded),
-                model_wire=agent.wire_in_words(cwd),
             )
             return about if ask is None else await _greet(agent, about, ask, cwd)
     except TimeoutError:
@@ -384,7 +387,7 @@ def _line(found: FoundAgent, *, whole: bool) -> str:
     lines = [f"{found.name:10} {found.version or '-':10}{newer_than} {state}"]
     if whole:
         lines += [f"  {found.path or ''}", f"  driven by {found.how}"]
-        lines += [f"  model: {found.model_wire}"] if found.model_wire else []
+        lines += [f"  {what}: {text}" for what, text in (("model", found.model_wire), ("key", found.key)) if text]
         lines += [f"  sees {', '.join(found.environment)}"] if found.environment else []
         for level in ("native", "emulated", "unsupported"):
             if names := [name for name, each in found.capabilities.items() if each == level]:

@@ -103,6 +103,20 @@ def _plan(card: Card, env: Mapping[str, str]) -> WirePlan | str:
     return WirePlan(base, keys, {wire.base: PLACE}, removes=wire.instead)
 
 
+def sign_ins(card: Card) -> str:
+    """With which sign-ins its key is outside of its sandbox, and what stays inside, and why."""
+    if card.wire is None:
+        return "inside always: which base URL and key it uses is not known"
+    also = {"codex": ", or with a provider of its settings (base_url and env_key)"}.get(card.wire.form, "")
+    also = also or ("" if card.wire.usual or card.wire.form else f" and {card.wire.base}")
+    others = f" or with {', '.join(card.wire.unless)}, which are another service's" if card.wire.unless else ""
+    named = "" if card.wire.form == "codex" else " or a key in its settings"
+    return (
+        f"outside with {' or '.join(card.wire.keys)}{also};"
+        f" inside with a sign-in of its own (only it can renew that){named}{others}"
+    )
+
+
 def _unlisted(files: Sequence[str], base: str) -> str:
     """Why an address that stands in these settings does not count; empty when it does."""
     if host_of(base) in in_settings(files, ()).counted:
