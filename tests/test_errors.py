@@ -32,7 +32,7 @@ def test_an_exited_peer_is_quoted() -> None:
     error = PeerExited("the worker", 3, "boom\n", hint="again")
     assert str(error) == "the worker exited with code 3; its last words: boom (again)"
     assert (error.exit_code, error.stderr_tail) == (3, "boom\n")
-    assert str(PeerExited("it", None, " \n")) == "it exited with code None"
+    assert str(PeerExited("it", None, " \n")) == "it ended, and its exit code is unknown"
     assert str(PeerExited("it", 1, "a" + "b" * 2000)).endswith(": " + "b" * 2000)
 
 

@@ -17,15 +17,15 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-from tests.drivers.programs import install
+from tests.drivers.programs import PROGRAMS
 
 from benchmarks.crash import faults, tasks
 from benchmarks.crash.judge import HEADS, Statements, judge
-from benchmarks.crash.peers import Peer, Place
+from benchmarks.crash.peers import AGENTS, Peer, Place
 from benchmarks.crash.processes import Watch
 from benchmarks.crash.tasks import Task
 
-PEERS = ("serial", "worktrees", "background", "treadle")
+PEERS = ("serial", "worktrees", "background", "bernstein", "treadle")
 LOOK_SECONDS = 0.5
 ASK_SECONDS = 3.0
 """Between two looks at what the orchestrator says."""
@@ -41,8 +41,7 @@ def say(text: str) -> None:
 
 def is_agent(words: str) -> bool:
     """The agent program, and not what an orchestrator runs around it."""
-    first = words.split(" ")[0]
-    return first.endswith("/claude") or "claude-code/cli" in words.split(" -")[0] or first == "claude"
+    return any(Path(word).name in AGENTS for word in words.split(" ")[:2])  # codex is started by node
 
 
 async def run(name: str, given: argparse.Namespace, seed: int, count: int) -> dict[str, Any]:
@@ -55,8 +54,8 @@ async def run(name: str, given: argparse.Namespace, seed: int, count: int) -> di
         folder.mkdir(parents=True)
     base = tasks.make_repository(root)
     wrong = faults.of_model(seed, 10_000) if count else []
-    async with tasks.Model(work, wrong) as model:
-        place = Place(home, root, install("claude"), model.url, beside / "log")
+    async with tasks.Model(work, wrong, PROGRAMS[given.agent].tools) as model:
+        place = Place(home, root, given.agent, model.url, beside / "log")
         peer: Peer = importlib.import_module(f"benchmarks.crash.peers.{name}").Here(place)
         version = await asyncio.to_thread(peer.version)
         if not version:
@@ -82,7 +81,14 @@ async def run(name: str, given: argparse.Namespace, seed: int, count: int) -> di
         served = wrong[: len(model.asked)]
         by_model = len(served) - served.count(None)
         (beside / "requests").write_text("".join(json.dumps(one.body) + "\n" for one in model.requests))
-        result = {"peer": peer.name, "version": version, "seed": seed, "tasks": len(work), "seconds": round(seconds)}
+        result = {
+            "peer": peer.name,
+            "version": version,
+            "agent": given.agent,
+            "seed": seed,
+            "tasks": len(work),
+            "seconds": round(seconds),
+        }
         result |= {"faults": bad.done | {"model": by_model}, "acts": acts, "tokens": model.tokens}
     disk.remove()
     result |= {"wrong_at": said.first_wrong, "verdict": vars(found), "row": found.row, "log": str(beside)}
@@ -123,18 +129,22 @@ def table(results: list[dict[str, Any]]) -> str:
     What landed in an hour is a ratio to the serial loop without faults."""
     heads = ("orchestrator", "faults", *HEADS, "acts of a person", "1,000 tokens", "landed per hour", "first wrong, s")
     lines = ["| " + " | ".join(heads) + " |", "|---" * len(heads) + "|"]
-    groups: dict[tuple[str, bool], list[dict[str, Any]]] = {}
+    groups: dict[tuple[str, str, str, bool], list[dict[str, Any]]] = {}
     for one in results:
         if "row" in one:
-            groups.setdefault((f"{one['peer']} {one['version']}", one["seed"] > 0), []).append(one)
-    serial = [_pace(one) for one in results if one["peer"] == "serial loop" and not one.get("seed")]
-    for (name, _), runs in groups.items():
+            groups.setdefault((one["peer"], one["version"], one["agent"], one["seed"] > 0), []).append(one)
+    calm = (one for one in results if one["peer"] == "serial loop" and not one["seed"])
+    serial = {one["agent"]: _pace(one) for one in calm}
+    for (name, version, agent, _), runs in groups.items():
         cells = [_range(sum(one["faults"].values()) for one in runs)]
         cells += [_range(column) for column in zip(*(one["row"] for one in runs), strict=True)]
         cells += [_range(one["acts"] for one in runs), _range(one["tokens"] // 1000 for one in runs)]
-        cells += [_range(round(_pace(one) / serial[0], 2) for one in runs) + "x" if serial and serial[0] else "-"]
+        pace = serial.get(agent)
+        cells += [_range(round(_pace(one) / pace, 2) for one in runs) + "x" if pace else "-"]
         wrong = [round(one["wrong_at"]) for one in runs if one["wrong_at"] is not None]
-        lines.append("| " + " | ".join([name, *cells, _range(wrong) if wrong else "never"]) + " |")
+        lines.append(
+            "| " + " | ".join([f"{name} {version}, {agent}", *cells, _range(wrong) if wrong else "never"]) + " |"
+        )
     return "\n".join(lines)
 
 
@@ -162,7 +172,10 @@ def main() -> None:
     parser.add_argument("--faults", type=int, default=7, help="besides those of the model; a run without comes first")
     parser.add_argument("--every", type=float, default=4.0, help="seconds between faults")
     parser.add_argument("--limit", type=float, default=600.0, help="seconds for one run")
-    parser.add_argument("--out", default="", help="write all results here, in JSON lines")
+    parser.add_argument("--agent", choices=AGENTS, default="claude")
+    parser.add_argument(
+        "--out", default="", help="add the results to this file, and make the table from all that it has"
+    )
     parser.add_argument("--write", action="store_true", help=f"write the table into {PAGE.name}")
     parser.add_argument("--discard", action="store_true", help="remove the repositories and logs of the runs")
     given = parser.parse_args()
@@ -173,6 +186,8 @@ def main() -> None:
             if given.out:
                 with open(given.out, "a") as out:
                     out.write(json.dumps(results[-1], default=list) + "\n")
+    if given.out:
+        results = [json.loads(line) for line in Path(given.out).read_text().splitlines()]
     if given.write:
         write(results, " ".join(["python -m benchmarks.crash", *sys.argv[1:]]))
     say(table(results))

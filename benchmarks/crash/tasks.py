@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from tests.drivers.scenarios import Tools
+
 from treadle.agent.providers.script import (
     CallLine,
     Cue,
@@ -166,9 +168,9 @@ class Model(ModelServer):
     What a conversation is about is the first task that it names: later messages may speak of others.
     """
 
-    def __init__(self, tasks: tuple[Task, ...], faults: Iterable[Fault | ErrorLine | None]) -> None:
+    def __init__(self, tasks: tuple[Task, ...], faults: Iterable[Fault | ErrorLine | None], tools: Tools) -> None:
         super().__init__(Script(reply=(ScriptedReply(text="Done."),)), faults=faults)
-        self.tasks = {task.id: task for task in tasks}
+        self.tasks, self.tools = {task.id: task for task in tasks}, tools
         self.player = _TaskPlayer(self)
 
     @property
@@ -192,8 +194,8 @@ class _TaskPlayer(Player):
             return ScriptedReply(text="Which rate of tax: the full or the reduced one?", usage=USED, delay=THINKS)
         if f"{task.id} edited" in asked.last:
             return ScriptedReply(text=f"{task.id}: done, all tests pass.", usage=USED, delay=THINKS)
-        arguments = {"command": task.command, "description": task.id}
-        return ScriptedReply(call=(CallLine(name="Bash", arguments=arguments),), usage=USED, delay=THINKS)
+        name, arguments = self.model.tools.shell(task.command)
+        return ScriptedReply(call=(CallLine(name=name, arguments=arguments),), usage=USED, delay=THINKS)
 
     peek = next
 

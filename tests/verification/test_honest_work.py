@@ -94,6 +94,7 @@ def test_a_file_has_the_runners_sections_of_the_base(name: str, old: str, new: s
     [
         ("a.py", '"""This and that,\n1 + 1."""\nx = 1  # 1 + 1\ny = "a and b" + "c"\n', 'y = "a and b" - "c"'),
         ("a.py", "TYPE_CHECKING = False\nif TYPE_CHECKING and x:\n    pass\ny = a + b\n", "y = a - b"),
+        ("a.py", 'T = TypeVar("T", covariant=True)\ny = a + b\n', "y = a - b"),
         ("a.js", "/* a && b\n * c */\nf(`1 + 1`) // 1 + 1\ng('a + b', a && b)\n", "g('a + b', a || b)"),
         ("a.js", "`a`;\nf(a && b);\n`c`;\n", "f(a || b);"),
     ],

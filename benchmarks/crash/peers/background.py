@@ -20,7 +20,7 @@ class Here(Peer):
     sessions: dict[str, str]
 
     def version(self) -> str:
-        return self.ask("claude", "--version").partition(" ")[0]
+        return self.ask("claude", "--version").partition(" ")[0] if self.place.agent == "claude" else ""
 
     def submit(self, tasks: tuple[Task, ...]) -> None:
         self.tasks, self.sessions, self.merged, self.judged = tasks, {}, set[str](), set[str]()

@@ -12,7 +12,10 @@ ENDS = {"landed", "left out", "asking", "done", "failed", "cancelled"}
 
 class Here(Peer):
     name = "Treadle"
-    why = "docs/how-to/run-a-fleet.md: `fleet up`, `fleet submit --verify --land`; after a crash `fleet up` again"
+    why = (
+        "docs/how-to/run-a-fleet.md: `fleet up`, `fleet submit --verify --land`; `--on-stall retry`, for who"
+        " leaves it alone at night; after a crash `fleet up` again"
+    )
     orders: dict[str, str]
 
     def version(self) -> str:
@@ -27,8 +30,9 @@ class Here(Peer):
         self.orders = {}
         for task in tasks:
             given = self._treadle(
-                *("fleet", "submit", task.prompt, "--root", ".", "--agent", "claude", "--verify", CHECK),
-                *("--land", "main", "--mode", "full-auto", "--may-change", "tests/**", "--json"),
+                *("fleet", "submit", task.prompt, "--root", ".", "--agent", self.place.agent, "--verify", CHECK),
+                *("--land", "main", "--mode", "full-auto", "--may-change", "tests/**"),
+                *("--stall-after", "45s", "--on-stall", "retry", "--json"),
             )
             self.orders[json.loads(given)[0]["id"]] = task.id
 

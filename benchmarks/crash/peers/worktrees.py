@@ -1,14 +1,15 @@
-"""What people do today: a worktree for each task, `claude -p` in all of them, then merge one after the other."""
+"""What people do today: a worktree and an agent for each task, then merge one after the other."""
 
-from benchmarks.crash.peers import CHECK, Peer
+from benchmarks.crash.peers import AGENTS, CHECK, Peer
 from benchmarks.crash.tasks import Task, git
 
 LINES = """\
 set -u
 mkdir -p ../trees ../said
+agent() { AGENT; }
 work() {
     git worktree add -q -b "$1" "../trees/$1" main
-    (cd "../trees/$1" && claude -p "$2" --permission-mode bypassPermissions) > "../said/$1.out" 2>&1 &&
+    (cd "../trees/$1" && agent "$2") > "../said/$1.out" 2>&1 &&
         touch "../said/$1.ok"
     (cd "../trees/$1" && git add -A && git commit -qm "$1: rest") || true
 }
@@ -24,13 +25,13 @@ land() {
 
 
 class Here(Peer):
-    name = "claude -p in worktrees"
+    name = "script with worktrees"
     why = "a script of about twenty lines; four at a time, merged in order, each merge checked and taken back if red"
     tasks: tuple[Task, ...] = ()
     at_once = 4
 
     def version(self) -> str:
-        return self.ask("claude", "--version").partition(" ")[0]
+        return self.ask(self.place.agent, "--version").split()[0 if self.place.agent == "claude" else -1]
 
     def submit(self, tasks: tuple[Task, ...]) -> None:
         self.tasks = tasks
@@ -50,12 +51,15 @@ class Here(Peer):
         self.run(tuple(task for task in self.tasks if not done[task.id]))
 
     def run(self, tasks: tuple[Task, ...]) -> None:
-        lines = [LINES.replace("CHECK", CHECK)]
+        lines = [self.filled(LINES)]
         for number in range(0, len(tasks), self.at_once):
             group = tasks[number : number + self.at_once]
             lines += [f"work {task.id} '{task.prompt.replace(chr(39), '')}' &" for task in group]
             lines += ["wait", *(f"land {task.id}" for task in group)]
         self.process = self.start("bash", "-c", "\n".join(lines))
+
+    def filled(self, lines: str) -> str:
+        return lines.replace("CHECK", CHECK).replace("AGENT", AGENTS[self.place.agent])
 
     def reported(self) -> dict[str, bool]:
         said = self.place.root.parent / "said"

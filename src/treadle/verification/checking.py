@@ -217,7 +217,7 @@ _SWAPS = (
     *((" || ", " && "), ("True", "False"), ("False", "True"), ("true", "false"), ("false", "true"), (" not ", " ")),
 )
 _TEXTS = r'''"""[\s\S]*?(?:"""|\Z)|\'{3}[\s\S]*?(?:\'{3}|\Z)|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'|`[^`]*`?'''
-_HASHED = re.compile(rf"{_TEXTS}|#[^\n]*|\bTYPE_CHECKING\b[^\n]*")
+_HASHED = re.compile(rf"{_TEXTS}|#[^\n]*|\b(?:TYPE_CHECKING|TypeVar|ParamSpec)\b[^\n]*")
 _SLASHED = re.compile(rf"{_TEXTS}|//[^\n]*|/\*[\s\S]*?(?:\*/|\Z)")
 """Strings, comments and what only type checkers read: no fault there shows. By a language's mark of a comment."""
 
