@@ -230,7 +230,7 @@ class Inside(Candidate, frozen=True, kw_only=True):
         with tempfile.TemporaryDirectory() as directory:
             rule = json.loads(json.dumps(self.rule))
             program = cast(Any, self.kind(self.answer, rule, directory, script, bool(faults)))
-            peer = LinePeer(program, directory, self.patience)
+            peer = LinePeer(program, directory, self.patience, self.watch)
             peer.model, peer.model_name = program, self.model
             yield peer
 

@@ -48,7 +48,7 @@ def one(outcome: Exception | str) -> Kit:
         ("fine", "kept", "fine"),
         (Broken("no line came"), "broken", "no line came"),
         (Untried("n/a"), "untried", "n/a"),
-        (KeyError("ours"), "untried", "the kit cannot read what it sent: KeyError: 'ours'"),
+        (KeyError("ours"), "broken", "the kit cannot read what it sent: KeyError: 'ours'"),
     ],
 )
 async def test_a_clause_is_kept_broken_or_not_tried(outcome: Exception | str, ruled: str, seen: str) -> None:

@@ -7,13 +7,14 @@ import pytest
 
 from treadle.conform import lines
 from treadle.conform.lines import LinePeer
+from treadle.conform.shapes import ShapeWatch
 from treadle.errors import RemoteProtocolError
 
 ECHO = "import sys\nfor line in sys.stdin: print(line, end='', flush=True)"
 
 
 async def test_what_is_said_comes_back_line_by_line() -> None:
-    async with LinePeer.start((sys.executable, "-c", ECHO), {}, "/", 60) as program:
+    async with LinePeer.start((sys.executable, "-c", ECHO), {}, "/", 60, ShapeWatch()) as program:
         await program.say({"n": 1}, b'{"n":\n'.replace(b"\n", b"2}\n"))
         assert [await program.hear(), await program.hear()] == [{"n": 1}, {"n": 2}] == program.lines
         program.close_input()
@@ -31,13 +32,13 @@ async def test_what_is_said_comes_back_line_by_line() -> None:
     ],
 )
 async def test_anything_but_whole_json_objects_is_an_error_that_shows_it(code: str, why: str) -> None:
-    async with LinePeer.start((sys.executable, "-c", code), {}, "/", 60) as program:
+    async with LinePeer.start((sys.executable, "-c", code), {}, "/", 60, ShapeWatch()) as program:
         with pytest.raises(RemoteProtocolError, match=why):
             await program.hear()
 
 
 async def test_a_silent_program_is_an_error_after_its_time() -> None:
-    async with LinePeer.start((sys.executable, "-c", ECHO), {}, "/", 0.1) as program:
+    async with LinePeer.start((sys.executable, "-c", ECHO), {}, "/", 0.1, ShapeWatch()) as program:
         with pytest.raises(RemoteProtocolError, match="no line came within 0.1 s .waiting for a wave"):
             await program.hear("a wave")
         with pytest.raises(RemoteProtocolError, match="still runs"):
@@ -47,7 +48,7 @@ async def test_a_silent_program_is_an_error_after_its_time() -> None:
 
 async def test_a_whole_run_is_its_code_and_what_it_wrote() -> None:
     code = "import sys; print('out'); sys.exit('why')"
-    async with LinePeer.start((sys.executable, "-c", code), {}, "/", 60) as program:
+    async with LinePeer.start((sys.executable, "-c", code), {}, "/", 60, ShapeWatch()) as program:
         assert await program.whole() == (1, "out\n", "why\n")
 
 
@@ -69,7 +70,7 @@ class Writing:
 
 
 def wrote(*pieces: bytes) -> LinePeer:
-    return LinePeer(cast(Any, Writing(*pieces)), "/", 60)
+    return LinePeer(cast(Any, Writing(*pieces)), "/", 60, ShapeWatch())
 
 
 async def test_a_program_that_never_stops_writing_is_stopped_before_it_fills_the_memory(

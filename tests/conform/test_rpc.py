@@ -66,7 +66,7 @@ async def test_a_right_program_keeps_the_clauses_of_json_rpc_and_what_was_seen_i
     refused = '{"code": -32601, "message": "refused"}'
     assert [one.seen for one in found] == [
         *('"54"', "1 messages", refused, "none", refused, refused, '[0, "b"]', refused),
-        *("accepted", "exit code 0", "exit code 0"),
+        *("accepted", "exit code 0"),
     ]
 
 

@@ -17,6 +17,7 @@ Promises, and who keeps each:
     A program is judged only by what it writes and how it ends.                                 lines
     What could not be tried is `untried`, never `kept`.                                         kit
     No clause depends on another: each has a process and a directory of its own.                kit
+    Every message is held against the schema that its protocol publishes.                       shapes
     Our own programs are held to the same clauses as any other.                                 the tests
 
 Only `cli` imports it. It imports `agent` (scripts of the model), `io` and, alone among the rooms, `testing`. It does

@@ -15,6 +15,7 @@ import msgspec
 
 from treadle.agent.providers.script import ErrorLine, parse
 from treadle.conform.lines import LinePeer, Silent, shown
+from treadle.conform.shapes import ShapeWatch
 from treadle.errors import TreadleError
 from treadle.io import scratch
 from treadle.io.process.child import start
@@ -54,6 +55,7 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
     model: str = "conform/model"
     patience: float = 30.0
     """Seconds that it has for each answer."""
+    watch: ShapeWatch = msgspec.field(default_factory=ShapeWatch)
 
     @contextlib.asynccontextmanager
     async def started(
@@ -74,7 +76,8 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
                 pointed = {**pointed_at(server.url), **self.env, **(env or {})}
                 if repository:  # a ledger that would otherwise keep its files beside its own program
                     pointed["HEIMDALL_PLANNING_DIR"] = os.path.join(directory, ".planning")
-                again = partial(LinePeer.start, (*self.command, *arguments), pointed, directory, self.patience)
+                words = (*self.command, *arguments)
+                again = partial(LinePeer.start, words, pointed, directory, self.patience, self.watch)
                 async with again() as peer:
                     peer.model, peer.model_name, peer.again = server, self.model, again
                     yield peer
@@ -177,6 +180,7 @@ async def judge(
     nothing at all in the first, the others are not tried: each would cost its time-out and say the same."""
     rulings: list[Ruling] = []
     dead = False
+    candidate = msgspec.structs.replace(candidate, watch=ShapeWatch(kit.protocol))
     for clause in kit.clauses:
         if only.lower() in f"{clause.section} {clause.sentence}".lower():
             ruling, silent = await _ruling(_not_tried(clause) if dead else clause, candidate)
@@ -199,6 +203,7 @@ async def _ruling(clause: Clause, candidate: Candidate) -> tuple[Ruling, bool]:
     began = time.monotonic()
     outcome: Outcome
     silent = False
+    candidate.watch.fresh.clear()
     try:
         outcome, seen = "kept", await clause.run(candidate)
     except Untried as error:
@@ -207,8 +212,11 @@ async def _ruling(clause: Clause, candidate: Candidate) -> tuple[Ruling, bool]:
         outcome, seen, silent = "broken", str(error), isinstance(error, Silent)
     except TimeoutError:
         outcome, seen = "broken", f"nothing came within {candidate.patience:g} s"
-    except (LookupError, TypeError, ValueError, AttributeError) as error:  # a part is missing, which is another clause
-        outcome, seen = "untried", f"the kit cannot read what it sent: {type(error).__name__}: {error}"
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
+        # What keeps to the published schema and cannot be read all the same is a fault of ours.
+        outcome = "untried" if candidate.watch.judges and not candidate.watch.fresh else "broken"
+        why = "; ".join(dict.fromkeys(candidate.watch.fresh)) or f"{type(error).__name__}: {error}"
+        seen = f"the kit cannot read what it sent: {why}"
     seconds = round(time.monotonic() - began, 3)
     ruling = Ruling(sentence=clause.sentence, section=clause.section, outcome=outcome, seen=seen, seconds=seconds)
     return ruling, silent

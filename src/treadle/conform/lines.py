@@ -13,6 +13,7 @@ from treadle.io.process.child import Child, start
 from treadle.io.tasks import within
 
 if TYPE_CHECKING:
+    from treadle.conform.shapes import ShapeWatch
     from treadle.testing.server import ModelServer
 
 LONGEST = 16 * 1024 * 1024
@@ -34,8 +35,9 @@ class LinePeer:
     again: Callable[[], contextlib.AbstractAsyncContextManager[LinePeer]]
     """Starts the same program once more, in the same place."""
 
-    def __init__(self, child: Child, cwd: str, patience: float) -> None:
+    def __init__(self, child: Child, cwd: str, patience: float, watch: ShapeWatch) -> None:
         self.cwd = cwd
+        self.watch = watch
         self._child = child
         self.patience = patience
         self._rest = b""
@@ -45,10 +47,10 @@ class LinePeer:
     @classmethod
     @contextlib.asynccontextmanager
     async def start(
-        cls, command: Sequence[str], env: Mapping[str, str], cwd: str, patience: float
+        cls, command: Sequence[str], env: Mapping[str, str], cwd: str, patience: float, watch: ShapeWatch
     ) -> AsyncIterator[LinePeer]:
         async with await start(command, env={**os.environ, **env}, cwd=cwd, stdin="pipe") as child:
-            yield cls(child, cwd, patience)
+            yield cls(child, cwd, patience, watch)
 
     async def say(self, *messages: Mapping[str, Any] | bytes) -> None:
         """Write these lines at once; bytes are written as they are."""

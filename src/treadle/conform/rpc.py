@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import json
-import signal
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
@@ -11,7 +10,7 @@ from treadle.conform.kit import Broken, Candidate, Kit, expect, started
 from treadle.conform.lines import LinePeer, shown
 from treadle.io.tasks import within
 
-METHOD_NOT_FOUND, INVALID_PARAMS = -32601, -32602
+PARSE_ERROR, METHOD_NOT_FOUND, INVALID_PARAMS = -32700, -32601, -32602
 FRAMING = "JSON-RPC"
 MEGABYTE = 1_000_000
 
@@ -28,9 +27,11 @@ class Caller:
         self.asked: list[str] = []
         """The methods that the program called."""
         self.offers: Callable[[str, dict[str, Any]], Awaitable[dict[str, Any] | None]] = _nothing
+        self.offered: dict[str, Any] = {}
+        """What `initialize` said that we offer."""
         self._next = 0
-        self._open: set[tuple[type, int | str]] = set()
-        """The requests without a response, by id and its type: in Python, but not in JSON, 1 and true are the same."""
+        self._open: dict[tuple[type, int | str], str] = {}
+        """The methods without a response, by id and its type: in Python, but not in JSON, 1 and true are the same."""
         self._early: dict[int | str, dict[str, Any]] = {}
 
     async def send(
@@ -39,7 +40,9 @@ class Caller:
         if ident is None:
             self._next += 1
             ident = self._next
-        self._open.add((type(ident), ident))
+        self._open[type(ident), ident] = method
+        if method == "initialize":
+            self.offered = (params or {}).get("clientCapabilities", {})
         await self.peer.say({"jsonrpc": "2.0", "id": ident, "method": method, "params": params or {}})
         return ident
 
@@ -68,6 +71,7 @@ class Caller:
     async def _take(self, line: dict[str, Any]) -> None:
         if "method" in line and "id" in line:
             self.asked.append(str(line["method"]))
+            self.heard(line)
             result = await self.offers(str(line["method"]), line.get("params") or {})
             refusal = {"code": METHOD_NOT_FOUND, "message": "the conformance kit offers nothing"}
             answer = {"error": refusal} if result is None else {"result": result}
@@ -78,8 +82,14 @@ class Caller:
             expect(known, line, "its id is that of no request without a response")
             assert isinstance(ident, int | str)
             expect(("result" in line) != ("error" in line), line, "it has not either a result or an error")
-            self._open.discard((type(ident), ident))
+            self.heard(line, self._open.pop((type(ident), ident)))
             self._early[ident] = line
+        else:
+            self.heard(line)
+
+    def heard(self, line: dict[str, Any], asked: str = "") -> bool:
+        """Whether the message is as the protocol publishes it; `asked` is the method that it answers."""
+        return self.peer.watch.look(line, asked)
 
     async def listen(self, seconds: float) -> None:
         """Take all that comes within this time."""
@@ -98,10 +108,17 @@ class Caller:
 
 
 def result_of(line: dict[str, Any], method: str) -> dict[str, Any]:
-    if not isinstance(line.get("result"), dict):
+    found = {} if line.get("result", line) is None else line.get("result")  # one without fields may be null
+    if not isinstance(found, dict):
         raise Broken(f"{method} failed: {shown(line.get('error', line))}")
-    found: dict[str, Any] = line["result"]
     return found
+
+
+def all_whole(peer: LinePeer) -> str:
+    """Nothing was wrong with a message, in this clause or in those before."""
+    wrong = peer.watch.wrong
+    expect(not wrong, next(iter(wrong.values()), None), "; ".join(wrong))
+    return f"{len(peer.lines)} messages"
 
 
 def sample(schema: Any) -> Any:
@@ -174,6 +191,9 @@ def add_shared(kit: Kit, hello: dict[str, Any]) -> None:
         await caller.peer.say(b"{oh no\n")
         ident = await caller.send("conform/noSuchMethod")
         line = await caller.peer.until(lambda line: line.get("id") == ident, "the response to the next request")
+        for each in caller.peer.lines:
+            if "id" in each and each["id"] is None:
+                refusal(each, PARSE_ERROR)
         return refusal(line)
 
     @clause(FRAMING, "a line that is no object, and a response to nothing, do not end the conversation")
@@ -216,9 +236,4 @@ def add_shared(kit: Kit, hello: dict[str, Any]) -> None:
     @clause(FRAMING, "the process ends when its input ends")
     async def _(caller: Caller) -> str:
         caller.peer.close_input()
-        return f"exit code {await caller.peer.end()}"
-
-    @clause(FRAMING, "SIGTERM ends the process")
-    async def _(caller: Caller) -> str:
-        caller.peer.signal(signal.SIGTERM)
         return f"exit code {await caller.peer.end()}"

@@ -151,9 +151,19 @@ class Session:
         content: Any = [{"type": "content", "content": {"type": "text", "text": output}}]
         if F("a tool's content is plain text"):
             content = output
+        if F("a tool's content is bare"):
+            content = [{"type": "text", "text": output}]
         self.update("tool_call_update", toolCallId=ident, status=status, content=content)
 
     def run(self, command: str) -> str:
+        if TERMINALS or F("terminals of the client are used without its offer"):
+            where = {"sessionId": self.name}
+            where |= PEER.ask("terminal/create", {**where, "command": "sh", "args": ["-c", command]}) or {}
+            PEER.ask("terminal/wait_for_exit", where)
+            found = PEER.ask("terminal/output", where) or {}
+            if not F("terminals are not released"):
+                PEER.ask("terminal/release", where)
+            return str(found.get("output"))
         self.child = subprocess.Popen(
             ["sh", "-c", command],
             cwd=self.cwd,
@@ -227,11 +237,14 @@ CAPABILITIES: dict[str, Any] = {
 
 
 FILES: list[bool] = []
+TERMINALS: list[bool] = []
 
 
 def initialize(params: dict[str, Any]) -> Any:
     if params.get("clientCapabilities", {}).get("fs", {}).get("writeTextFile"):
         FILES.append(True)
+    if params.get("clientCapabilities", {}).get("terminal"):
+        TERMINALS.append(True)
     version: Any = params["protocolVersion"] if F("any version is spoken") else 1
     if F("the version is text"):
         version = "1"
@@ -399,6 +412,9 @@ def set_mode(params: dict[str, Any]) -> Any:
     if params.get("modeId") not in ("ask", "plan") and not F("any mode can be set"):
         raise Refused(-32602)
     session.mode = params["modeId"]
+    session.update("current_mode_update", currentModeId="none" if F("an unknown mode is told") else session.mode)
+    command = {"name" if not F("commands have no name") else "command": "help", "description": "x", "input": None}
+    session.update("available_commands_update", availableCommands=[command])
     return {}
 
 

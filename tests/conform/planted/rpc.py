@@ -6,7 +6,6 @@ Plain Python and the standard library alone: it stands for a program that shares
 
 import json
 import os
-import signal
 import sys
 import threading
 from collections.abc import Callable
@@ -56,7 +55,6 @@ class Peer:
             return self._asked[name].get("result")
 
     def serve(self) -> None:
-        signal.signal(signal.SIGTERM, signal.SIG_IGN if F("SIGTERM is ignored") else signal.SIG_DFL)
         if F("a line of log is on the output"):
             print("starting up", flush=True)
         fd = sys.stdin.buffer
@@ -74,7 +72,8 @@ class Peer:
         except ValueError:
             if F("a bad line is fatal"):
                 os._exit(1)
-            return self.send({"id": None, "error": {"code": -32700, "message": "no JSON"}})
+            code = -32600 if F("what is no JSON is called no request") else -32700
+            return self.send({"id": None, "error": {"code": code, "message": "no JSON"}})
         if not isinstance(line, dict):
             if F("a line that is no object is fatal"):
                 os._exit(1)
