@@ -25,7 +25,6 @@ from treadle.io import files
 from treadle.io import files as files_module
 from treadle.io.files import (
     follow_lines,
-    pieces,
     read,
     read_ends,
     read_if_there,
@@ -643,7 +642,6 @@ def test_a_file_is_read_whole_and_hashed(tmp_path: Path) -> None:
     path = str(tmp_path / "f")
     assert read(path) == read_if_there(path) == b"\xff\n" * 100_000
     assert sha256(path) == hashlib.sha256(b"\xff\n" * 100_000).hexdigest()
-    assert [len(piece) for piece in pieces(path, 150_000)] == [150_000, 50_000]
 
 
 def test_one_that_is_not_there_is_an_error_unless_that_was_to_be_expected(tmp_path: Path) -> None:
@@ -653,8 +651,6 @@ def test_one_that_is_not_there_is_an_error_unless_that_was_to_be_expected(tmp_pa
         read_if_there(str(tmp_path))
     with pytest.raises(StorageError, match=f"cannot read {path}"):
         read(path)
-    with pytest.raises(StorageError, match="cannot read"):
-        next(pieces(path, 10))
     with pytest.raises(FileNotFoundError):
         sha256(path)
 

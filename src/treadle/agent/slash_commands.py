@@ -933,13 +933,3 @@ COMMANDS: dict[str, SlashCommand] = {
         *AGENT_COMMANDS,
     )
 }
-
-
-_DURING_A_TURN = {"never": "", "with arguments": " With arguments not during a turn.", "always": " Not during a turn."}
-
-
-def reference() -> str:
-    """The list of docs/reference/slash-commands.md."""
-    return "".join(
-        f"- `/{name}`: {command.help}{_DURING_A_TURN[command.alone]}\n" for name, command in COMMANDS.items()
-    )

@@ -603,16 +603,6 @@ def read_ends(path: str, size: int) -> bytes:
         raise storage_error(error, path, "read") from error
 
 
-def pieces(path: str, size: int) -> Iterator[bytes]:
-    """The content of the file in pieces of `size` bytes; StorageError when it cannot be read."""
-    try:
-        with open(path, "rb") as file:
-            while piece := file.read(size):
-                yield piece
-    except OSError as error:
-        raise storage_error(error, path, "read") from error
-
-
 def sha256(path: str) -> str:
     """The hash of the file's content. Raises OSError."""
     import hashlib

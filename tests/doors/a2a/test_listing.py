@@ -34,7 +34,7 @@ async def test_pages_of_tasks_follow_each_other(tmp_path: Path) -> None:
         latest = plain["tasks"][0]["status"]["timestamp"]
         assert (await client.call("ListTasks", statusTimestampAfter=latest))["totalSize"] >= 1
         assert (await client.call("ListTasks", statusTimestampAfter="2999-01-01T00:00:00"))["totalSize"] == 0
-        assert (await client.call("ListTasks", statusTimestampAfter="1999-01-01"))["totalSize"] == 5
+        assert (await client.call("ListTasks", statusTimestampAfter="1999-01-01T00:00:00Z"))["totalSize"] == 5
 
 
 async def test_a_place_that_is_none_of_ours_is_refused(tmp_path: Path) -> None:

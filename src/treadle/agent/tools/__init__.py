@@ -15,5 +15,5 @@ TOOLS = {
     "tool_search": "treadle.agent.tools.tool_search:TOOL_SEARCH",
 }
 """Every tool, and the object that is it."""
-BUILTIN = tuple(name for name in TOOLS if name != "tool_search")
-"""All but the search, which is offered when there are too many others."""
+BUILTIN = tuple(TOOLS)[:-1]
+"""All but the search, the last, which is offered when there are too many others."""

@@ -44,8 +44,9 @@ from treadle.wire.a2a.messages import (
     Malformed,
     SendParams,
     StatusUpdate,
+    TaskFilter,
+    TaskQuery,
     plain,
-    read_length,
 )
 from treadle.wire.common.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, Fault
 from treadle.wire.common.jsontext import dumps, timestamp
@@ -398,32 +399,29 @@ def _words(part: A2aPart) -> str:
 
 # The page of tasks that a client asks for: the latest change first.
 
-PAGE, LARGEST = 50, 100
-
 
 def listed(tasks: Sequence[ServedTask], params: dict[str, Any]) -> dict[str, Any]:
-    size, cursor, history = _size(params), _word(params, "pageToken"), read_length(params)
-    context, state, after = _word(params, "contextId"), _word(params, "status"), _moment(params)
-    if state in ("", "TASK_STATE_UNSPECIFIED"):
-        state = ""
-    elif not state.startswith("TASK_STATE_"):
+    asked = messages.read(params, TaskFilter)
+    state = "" if asked.status == "TASK_STATE_UNSPECIFIED" else asked.status
+    if state and not state.startswith("TASK_STATE_"):
         raise Malformed(f"status is {state[:80]!r}")
     wanted = state.removeprefix("TASK_STATE_").lower().replace("_", "-")
+    after = asked.status_timestamp_after
+    after = after.replace(tzinfo=UTC) if after is not None and after.tzinfo is None else after
     matching = [
         task
         for task in tasks
-        if context in ("", task.context)
+        if asked.context_id in ("", task.context)
         and wanted in ("", task.status.state)
         and (after is None or datetime.fromisoformat(task.status.timestamp) >= after)
     ]
     ordered = sorted(matching, key=_place, reverse=True)
-    left = [task for task in ordered if not cursor or _place(task) < _read_cursor(cursor)]
-    page = left[:size]
-    more = "|".join(_place(page[-1])) if len(left) > size else ""
-    artifacts = params.get("includeArtifacts") is True
-    shown = [plain(task.snapshot(history, artifacts=artifacts)) for task in page]
-    found = [{"artifacts": [], **task} if artifacts else task for task in shown]
-    return {"tasks": found, "nextPageToken": more, "pageSize": size, "totalSize": len(matching)}
+    left = [task for task in ordered if not asked.page_token or _place(task) < _read_cursor(asked.page_token)]
+    page = left[: asked.page_size]
+    more = "|".join(_place(page[-1])) if len(left) > len(page) else ""
+    shown = [plain(task.snapshot(asked.history_length, artifacts=asked.include_artifacts)) for task in page]
+    found = [{"artifacts": [], **task} if asked.include_artifacts else task for task in shown]
+    return {"tasks": found, "nextPageToken": more, "pageSize": asked.page_size, "totalSize": len(matching)}
 
 
 def _place(task: ServedTask) -> tuple[str, str]:
@@ -436,29 +434,6 @@ def _read_cursor(text: str) -> tuple[str, str]:
     if not bar:
         raise Malformed("pageToken is none of ours")
     return when, name
-
-
-def _moment(params: dict[str, Any]) -> datetime | None:
-    given = _word(params, "statusTimestampAfter")
-    try:
-        found = datetime.fromisoformat(given) if given else None
-    except ValueError:
-        raise Malformed("statusTimestampAfter is no time in ISO 8601") from None
-    return found.replace(tzinfo=UTC) if found is not None and found.tzinfo is None else found
-
-
-def _size(params: dict[str, Any]) -> int:
-    given = params.get("pageSize", PAGE)
-    if type(given) is not int or not 1 <= given <= LARGEST:
-        raise Malformed(f"pageSize is no whole number from 1 to {LARGEST}")
-    return given
-
-
-def _word(params: dict[str, Any], name: str) -> str:
-    given = params.get(name, "")
-    if not isinstance(given, str):
-        raise Malformed(f"{name} is no text")
-    return given
 
 
 SESSIONS = 32
@@ -522,7 +497,7 @@ class A2aDoor:
             if operation == "stream":
                 return self._streamed(await self._receive(owner, _given(params)), through=False)
             if operation == "subscribe":
-                task = self._find(owner, params)
+                task = self._find(owner, messages.read(params, TaskQuery).id)
                 if task.ended:
                     raise Fault(UNSUPPORTED_OPERATION, f"the task is {task.status.state}: there is nothing to follow")
                 return self._streamed(task, through=True)
@@ -562,7 +537,7 @@ class A2aDoor:
             raise _no_push()
         message = given.message
         if message.task:
-            task = self._find(owner, {"id": message.task})
+            task = self._find(owner, message.task)
             if message.context not in ("", task.context):
                 raise Malformed("message.contextId is not that of the task")
             await task.hear(message)
@@ -641,24 +616,21 @@ class A2aDoor:
         for old in [each for each in own if each.ended][: max(0, len(own) - TASKS)]:
             del self._tasks[old.id]
 
-    def _find(self, owner: str, params: dict[str, Any], field: str = "id") -> ServedTask:
-        name = params.get(field)
-        if not isinstance(name, str) or not name:
-            raise Malformed(f"{field} is missing")
+    def _find(self, owner: str, name: str) -> ServedTask:
         task = self._tasks.get(name)
         if task is None or task.owner != owner:
             raise Fault(TASK_NOT_FOUND, f"there is no task {name[:80]!r}")
         return task
 
     async def _get(self, owner: str, params: dict[str, Any]) -> dict[str, Any]:
-        length = messages.read_length(params)
-        return messages.plain(self._find(owner, params).snapshot(length))
+        asked = messages.read(params, TaskQuery)
+        return plain(self._find(owner, asked.id).snapshot(asked.history_length))
 
     async def _list(self, owner: str, params: dict[str, Any]) -> dict[str, Any]:
         return listed([task for task in self._tasks.values() if task.owner == owner], params)
 
     async def _cancel(self, owner: str, params: dict[str, Any]) -> dict[str, Any]:
-        task = self._find(owner, params)
+        task = self._find(owner, messages.read(params, TaskQuery).id)
         if not task.ended:
             await task.cancel()
             if task.status.state == "canceled":

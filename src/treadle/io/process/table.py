@@ -237,13 +237,6 @@ def environment_has(pid: int, entry: str) -> bool:
         return False
 
 
-def _entries(path: str) -> list[str]:
-    try:
-        return os.listdir(path)
-    except OSError:
-        return []
-
-
 def space() -> str:
     """The PID namespace that we are in; pids mean something within one."""
     try:

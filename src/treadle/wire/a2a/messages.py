@@ -1,7 +1,7 @@
 """What A2A 1.0 speaks of and how it writes it, as ProtoJSON does: tasks, messages, cards and the names of methods."""
 
 import re
-from collections.abc import Mapping
+from datetime import datetime
 from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 
 import msgspec
@@ -129,6 +129,23 @@ class SendConfiguration(msgspec.Struct, frozen=True, kw_only=True, omit_defaults
     """Where the client wants to be called back."""
 
 
+class TaskQuery(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    id: Name
+    history_length: Annotated[int, Meta(ge=0)] | None = None
+
+
+class TaskFilter(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """Which tasks are wanted; what is empty does not filter."""
+
+    context_id: str = ""
+    status: str = ""
+    status_timestamp_after: datetime | None = None
+    page_size: Annotated[int, Meta(ge=1, le=100)] = 50
+    page_token: str = ""
+    history_length: Annotated[int, Meta(ge=0)] | None = None
+    include_artifacts: bool = False
+
+
 class SendParams(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     message: A2aMessage
     configuration: SendConfiguration = SendConfiguration()
@@ -226,16 +243,16 @@ def read_event(found: Any) -> A2aEvent:
     found = as_camel(found)
     for name, kind in RESULTS.items():
         if isinstance(found, dict) and name in found:
-            return _read(found[name], kind)
+            return read(found[name], kind)
     raise Malformed("the result is neither a task, a message nor an update of one")
 
 
 def read_task(found: Any) -> A2aTask:
-    return _read(as_camel(found), A2aTask)
+    return read(as_camel(found), A2aTask)
 
 
 def read_send(found: Any) -> SendParams:
-    params = _read(as_camel(found), SendParams)
+    params = read(as_camel(found), SendParams)
     if params.message.role != "user":
         raise Malformed("message.role: a message that is sent to an agent is from a user")
     return params
@@ -244,18 +261,11 @@ def read_send(found: Any) -> SendParams:
 T = TypeVar("T")
 
 
-def _read(found: Any, kind: type[T]) -> T:
+def read(found: Any, kind: type[T]) -> T:
     try:
         return msgspec.convert(found, kind)
     except msgspec.ValidationError as error:
         raise Malformed(str(error)) from None
-
-
-def read_length(found: Mapping[str, Any]) -> int | None:
-    length = found.get("historyLength")
-    if length is not None and (type(length) is not int or length < 0):
-        raise Malformed("historyLength is no whole number from 0")
-    return length
 
 
 # Agent cards: how an agent says what it is and where it is spoken to.
