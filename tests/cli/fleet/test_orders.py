@@ -40,6 +40,17 @@ def test_orders_come_from_files_and_lines(running: None, tmp_path: Path) -> None
     assert fleet("wait", ids[1], "--timeout", "0.2", code=124)
 
 
+def test_issues_are_worked_on_in_the_checkout_that_one_is_in_whoever_works(
+    running: None, repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("GITHUB_TOKEN", raising=False)
+    words = ("watch", "github:shop/web@http://127.0.0.1:1", "--agent", "null")
+    monkeypatch.chdir(tmp_path)
+    assert "this directory is not in a git repository" in fleet(*words, code=1)
+    monkeypatch.chdir(repository)
+    assert "no token in the variable GITHUB_TOKEN" in fleet(*words, code=1)
+
+
 @pytest.mark.slow
 def test_programs_without_treadle_in_other_languages_give_orders(running: None) -> None:
     examples = Path(__file__).parents[3] / "examples"

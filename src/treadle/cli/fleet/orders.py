@@ -159,7 +159,7 @@ def watch(source: str | None, label: str, poll: str, token: str, stop: bool, as_
         return show_json([record for record, _ in found.values()]) if as_json else _show_watches(found)
     if stop:
         return common.with_bus(lambda bus: watching.end(bus, source, label))
-    order = _in_a_checkout(_given(options))
+    order = _in_a_checkout(_given(options), always=True)
     if not order.get("root"):
         raise ConfigError("this directory is not in a git repository", hint="name it: --root DIR")
     order["root"] = os.path.abspath(os.path.expanduser(order["root"]))
@@ -206,9 +206,11 @@ def _requests(options: dict[str, Any]) -> Iterator[OrderRequest]:
         yield msgspec.structs.replace(request, agent=agent, race=race, key=key)
 
 
-def _in_a_checkout(given: dict[str, Any]) -> dict[str, Any]:
-    """The order with the checkout that the person is in, if it names no place itself. Prints which one."""
-    if given.get("root") or given.get("repo") or str(given.get("agent", "")).partition(":")[0] == NULL:
+def _in_a_checkout(given: dict[str, Any], *, always: bool = False) -> dict[str, Any]:
+    """The order with the checkout that the person is in, if it names no place itself, and has an agent that works
+    there, or `always`. Prints which one."""
+    works = always or str(given.get("agent", "")).partition(":")[0] != NULL
+    if given.get("root") or given.get("repo") or not works:
         return given
     found = checkouts.find(os.getcwd())
     if found is None:
