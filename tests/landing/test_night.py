@@ -213,8 +213,8 @@ class Night:
         return sum(what.values()) / most if most else 1.0
 
     def share(self) -> float:
-        """How much of the night is over, with a little before the first landing."""
-        return (len(self.seen) + 1) / (len(self.orders) + 1)
+        """How much of the night is over, with a little before the first landing. Goals have orders of their own."""
+        return min(1.0, (len(self.seen) + 1) / (len(self.orders) + 1))
 
     def work_as_a_person(self) -> None:
         """Commit a file, and leave another one changed that no order touches."""
