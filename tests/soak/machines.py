@@ -13,6 +13,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from tests import clocks
 from tests.fleet.cluster import Server
 from tests.fleet.soak import LEASE, Soak
 from treadle.fleet.engine import server
@@ -95,13 +96,9 @@ class Machines(Soak):
         if name == "cut":
             argv = ["ip", "netns", "exec", "treadle-far", *argv]
         if name == "odd":
-            library = "/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1"
-            env |= {
-                "LD_PRELOAD": library,
-                "FAKETIME_TIMESTAMP_FILE": str(self.place / "clock"),
-                "FAKETIME_NO_CACHE": "1",
-            }
-            env |= {"FAKETIME_DONT_FAKE_MONOTONIC": "1"}
+            ahead = clocks.preloaded(self.place)
+            assert ahead is not None
+            env |= ahead | {"FAKETIME_TIMESTAMP_FILE": str(self.place / "clock"), "FAKETIME_NO_CACHE": "1"}
         log = open(self.place / f"{name}.log", "ab")
         with log:
             streams = {"stdout": log, "stderr": log, "stdin": subprocess.DEVNULL}
@@ -252,5 +249,5 @@ def possible() -> str:
     """Why this cannot be done here; nothing when it can."""
     if os.geteuid() != 0:
         return "network namespaces and small disks need root"
-    missing = [name for name in ("ip", "mount", "faketime") if shutil.which(name) is None]
+    missing = [name for name in ("ip", "mount", "faketime", "cc") if shutil.which(name) is None]
     return f"there is no {missing[0]}" if missing else ""
