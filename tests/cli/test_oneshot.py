@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shlex
 import signal
 import subprocess
@@ -127,6 +128,26 @@ def _wait_for(work: Path, session: str, mark: bytes) -> None:
         ["sh", "-c", f"until grep -q {mark.decode()} {history} 2>/dev/null; do sleep 0.02; done"], timeout=60
     )
     assert watching.returncode == 0
+
+
+@pytest.mark.parametrize("signum", [signal.SIGKILL, signal.SIGTERM])
+def test_an_outside_agent_s_turn_that_was_killed_is_listed_with_the_reason(work: Path, signum: signal.Signals) -> None:
+    ours = os.environ["TREADLE_HOME"]
+    model = f"scripted:{work.parent / 'script.toml'}"
+    agent = f"acp:/usr/bin/env TREADLE_HOME={ours}/inner {TREADLE} acp --model {model}"
+    with started("-p", "--agent", agent, "go on", cwd=work) as process:
+        _wait_for(work, "*", b"turn_began")
+        assert "  (running)" in treadle("sessions", cwd=work).stdout
+        process.send_signal(signum)
+        process.communicate(timeout=60)
+    listed = treadle("sessions", cwd=work).stdout
+    if signum == signal.SIGTERM:
+        assert "go on" not in listed, "it has ended by itself, and said how"
+        return
+    assert re.search(r"go on  acp:.*:[0-9a-f-]+  \(killed: its process ended", listed), listed
+    assert "no session to continue" in run(work, "--continue", "hello").stderr
+    refused = run(work, "--resume", listed.split()[0], "hello")
+    assert refused.returncode == 1 and "is of another agent (--resume acp:" in refused.stderr
 
 
 @pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])

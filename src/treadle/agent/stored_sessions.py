@@ -3,7 +3,7 @@
 import os
 import time
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import Any, BinaryIO
 
 import msgspec
@@ -17,6 +17,7 @@ from treadle.agent.transcript import (
     Record,
     Rewound,
     Transcript,
+    TurnBegan,
     TurnOver,
     decode,
     directory_of,
@@ -24,8 +25,9 @@ from treadle.agent.transcript import (
     is_id,
     listed,
     listing_of,
+    remove,
 )
-from treadle.errors import NotFound
+from treadle.errors import NotFound, StorageError
 from treadle.io import paths
 from treadle.io.files import opened
 from treadle.redact import Redactor
@@ -52,6 +54,7 @@ class ListedSession(msgspec.Struct, frozen=True, kw_only=True):
     turns: int
     ending: str = ""
     """How the last turn ended, and why."""
+    theirs: str = ""
 
 
 def list_sessions(cwd: str | None = None) -> list[ListedSession]:
@@ -62,7 +65,7 @@ def list_sessions(cwd: str | None = None) -> list[ListedSession]:
 def latest(cwd: str | None, state: str | None = None) -> ListedSession | None:
     """The session to continue in this directory, of those kept in `state` (None: in our own place)."""
     # One that only ran a command cannot be continued.
-    return next((entry for entry in _entries(cwd, state) if entry.turns), None)
+    return next((entry for entry in _entries(cwd, state) if entry.turns and not entry.theirs), None)
 
 
 def find_session(wanted: str, cwd: str | None = None) -> str:
@@ -101,7 +104,24 @@ def _entries(cwd: str | None, state: str | None = None) -> Iterator[ListedSessio
                     prompt=listing.prompt,
                     turns=listing.turns,
                     ending=ending(listing, os.path.dirname(path)),
+                    theirs=header.theirs,
                 )
+
+
+@contextmanager
+def under_way(theirs: str, cwd: str, prompt: str) -> Iterator[None]:
+    """While an outside agent works (AGENT:ID) it is listed. If it is killed with us, it stays listed, and says so."""
+    try:
+        transcript = Transcript.create(cwd=cwd, model="", theirs=theirs)
+    except StorageError:  # the work itself needs none
+        yield
+        return
+    try:
+        transcript.append(TurnBegan(turn="", prompt=prompt, ts=time.time()))
+        yield
+    finally:
+        transcript.close()
+        remove(transcript.header.id)
 
 
 def _deleted(header: Header, turns: int) -> bool:

@@ -53,6 +53,8 @@ class Header(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="s
     """The deny rules that it began with, besides those of the settings. They hold when it is resumed or forked."""
     sdk: bool = False
     """Whether an SDK of Claude began it: that lists, forks and deletes sessions in Claude's own place."""
+    theirs: str = ""
+    """The session of an outside agent, AGENT:ID, that it stands for while that works."""
 
 
 class MessageRecord(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="message"):
@@ -296,6 +298,7 @@ class Transcript:
         forked: Transcript | None = None,
         denied: tuple[str, ...] = (),
         sdk: bool = False,
+        theirs: str = "",
     ) -> Transcript:
         session_id = session_id or str(uuid.uuid4())
         header = Header(
@@ -309,6 +312,7 @@ class Transcript:
             forked_from=forked.header.id if forked else None,
             denied=denied,
             sdk=sdk,
+            theirs=theirs,
         )
         directory = directory_of(session_id) if persist else scratch.make("session")
         inherited: list[Record] = []
@@ -350,6 +354,8 @@ class Transcript:
         lock = _hold(directory, session_id)
         try:  # read it now that no one else appends to it
             transcript = cls.read(session_id)
+            if theirs := transcript.header.theirs:
+                raise NotFound(f"the session {session_id} is of another agent", hint=f"--resume {theirs}")
         except BaseException:
             lock.__exit__(None, None, None)
             raise

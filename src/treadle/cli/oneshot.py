@@ -8,7 +8,7 @@ import signal
 import sys
 import tomllib
 from collections.abc import Callable, Coroutine
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import TYPE_CHECKING, Any, TypeAlias, get_args
 
 import click
@@ -215,7 +215,8 @@ async def _run(text: str | None, options: RunOptions, flags: RunFlags) -> int:
             write_hook_lines(session, runner)
         work, interrupt = _work(run, session, runner, stream, early)
         broken = BROKEN_PIPE if flags.strict else 1
-        return await _until_done(_reported(work, runner, flags.last_message), interrupt, stream, broken)
+        with _listed(run, session):
+            return await _until_done(_reported(work, runner, flags.last_message), interrupt, stream, broken)
     finally:
         if permissions is not None:
             permissions.cancel()  # what is still asked needs no answer, and a host that answers is no longer read
@@ -225,6 +226,14 @@ async def _run(text: str | None, options: RunOptions, flags: RunFlags) -> int:
         if permissions is not None:
             with suppress(asyncio.CancelledError):
                 await permissions
+
+
+def _listed(run: PreparedRun, session: Session) -> AbstractContextManager[None]:
+    if run.agent == "native" or not run.spec.start.persist:
+        return nullcontext()
+    from treadle.agent.stored_sessions import under_way
+
+    return under_way(f"{session.info.name}:{session.id}", run.spec.cwd, run.text or "")
 
 
 def _prepare(text: str | None, options: RunOptions, flags: RunFlags, check: SchemaCheck | None) -> PreparedRun:

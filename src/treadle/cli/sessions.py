@@ -123,6 +123,7 @@ def sessions(ctx: click.Context, only_here: bool, as_json: bool) -> None:
 def _line(entry: ListedSession) -> str:
     when = time.strftime("%Y-%m-%d %H:%M", time.localtime(entry.updated))
     title = entry.name or " ".join(entry.prompt.split())[:60] or "(nothing said)"
+    title += f"  {entry.theirs}" if entry.theirs else ""
     ended = f"  ({entry.ending})" if entry.ending not in ("", "completed") else ""
     return printable(f"{entry.id}  {when}  {entry.turns:3} turns  {entry.cwd}  {title}{ended}")
 
