@@ -1,4 +1,4 @@
-"""Small right programs of another vendor, and the same with one of 245 faults planted, before the whole kit.
+"""Small right programs of another vendor, and the same with one of 247 faults planted, before the whole kit.
 
 The faults were written for classes of mistakes, not for clauses: no row here says which clause finds one.
 """

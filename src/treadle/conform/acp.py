@@ -300,21 +300,22 @@ async def _(peer: LinePeer) -> str:
     before = message_text(caller)
     await caller.settled(0.5)
     expect(message_text(caller) == before, message_text(caller), "more text came after the response")
-    expect(ANSWER in before if peer.model.asked else before != "", before, f"the text is not {ANSWER!r}")
+    once = ANSWER in before and before.count(ANSWER[:4]) == 1
+    expect(once if peer.model.asked else before != "", before, f"the text is not {ANSWER!r}")
     return shown(before)
 
 
 @clause(TURN, "every session/update of a turn names its session")
 async def _(peer: LinePeer) -> str:
-    caller, ident = await session(peer)
-    await another(caller)
-    at = len(caller.notices("session/update"))
-    await answered(caller, ident)
-    turn = caller.notices("session/update")[at:]
-    for notice in turn:
-        ours = notice.get("sessionId") == ident or notice["update"]["sessionUpdate"] not in OF_TURN
-        expect(ours, notice, "it is another's")
-    calls([notice["update"] for notice in turn])
+    caller, first = await session(peer)
+    for ident in (await another(caller), first):
+        at = len(caller.notices("session/update"))
+        await answered(caller, ident)
+        turn = caller.notices("session/update")[at:]
+        for notice in turn:
+            ours = notice.get("sessionId") == ident or notice["update"]["sessionUpdate"] not in OF_TURN
+            expect(ours, notice, "it is another's")
+        calls([notice["update"] for notice in turn])
     return f"{len(turn)} updates"
 
 

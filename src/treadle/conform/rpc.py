@@ -178,11 +178,13 @@ def add_shared(kit: Kit, hello: dict[str, Any]) -> None:
 
     @clause(FRAMING, "an unknown method is refused with -32601")
     async def _(caller: Caller) -> str:
+        refusal(await caller.call("_conform/noSuchMethod"), METHOD_NOT_FOUND)
         return refusal(await caller.call("conform/noSuchMethod"), METHOD_NOT_FOUND)
 
     @clause(FRAMING, "an unknown notification has no answer")
     async def _(caller: Caller) -> str:
-        await caller.notify("conform/noSuchNotice")
+        for name in ("_conform/noSuchNotice", "conform/noSuchNotice"):
+            await caller.notify(name)
         refusal(await caller.call("conform/noSuchMethod"))
         return "none"
 

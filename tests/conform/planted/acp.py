@@ -45,6 +45,7 @@ class Session:
 
     def update(self, kind: str, /, **fields: Any) -> None:
         name = "another" if F("updates name another session") else self.name
+        name = next(iter(SESSIONS)) if F("updates of all sessions name the first") else name
         update = {"sessionUpdate": kind, **fields}
         if F("updates have no kind"):
             del update["sessionUpdate"]

@@ -109,6 +109,8 @@ class Peer:
         if F("ids that are text become numbers") and isinstance(ident, str):
             ident = 1
         try:
+            if line["method"].startswith("_") and F("methods of extensions are fatal"):
+                os._exit(1)
             if line["method"] not in self.methods:
                 raise Refused(-32600 if F("an unknown method is an invalid request") else -32601)
             result = self.methods[line["method"]](line.get("params") or {})
