@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from http import HTTPStatus
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 from urllib.parse import urljoin, urlsplit
 
 import msgspec
@@ -46,7 +46,8 @@ if TYPE_CHECKING:
 #
 # How messages travel is a transport's business: `ServerStreams` for a program's standard streams, `ServerAddress` for
 # Streamable HTTP. Of what a server may ask its client we answer `ping` and `roots/list`; models and questions to the
-# person are not offered to it, and its requests for them are refused.
+# person are not offered to it, and its requests for them are refused. The client sets `hear` and `lost` of a transport
+# before anything is sent, its `revision` when one is agreed on, and calls `greeted` when the server may say more.
 
 MOST_TOOLS = 1000
 ABOUT = {"name": "treadle", "version": __version__}
@@ -58,22 +59,6 @@ T = TypeVar("T")
 
 class SessionGone(TreadleError):
     """The server has forgotten the session, as after its restart."""
-
-
-class ServerTransport(Protocol):
-    """`hear` and `lost` are set by the client before anything is sent."""
-
-    hear: HEARD
-    lost: Callable[[TreadleError], None]
-    revision: str | None
-    """The revision agreed on; None before."""
-
-    async def say(self, message: RpcMessage) -> None: ...
-
-    async def greeted(self) -> None:
-        """The greeting is over: the server may now send what no one asked for."""
-
-    async def close(self) -> None: ...
 
 
 class McpClient:
@@ -410,6 +395,9 @@ class ServerAddress:
             raise TreadleError(f"{_shown(self._url)} has moved to {_shown(to)}; set that address if you trust it")
         self._url = to
         return True
+
+
+ServerTransport: TypeAlias = ServerStreams | ServerAddress
 
 
 def _pause(stream: EventDecoder) -> float:

@@ -13,7 +13,7 @@ import time
 import uuid
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, TypeAlias
 
 from msgspec.structs import replace
 
@@ -53,76 +53,9 @@ from treadle.workspace.workspace import Workspace, prepare
 # An executor carries out an order: a sidecar process on its wire, or an agent of ours with its session in here.
 
 
-class Executor(Protocol):
-    """Call `hello` first, then `run`, and `close` in any case. After `close`, no process of the executor is left."""
-
-    @property
-    def final(self) -> Final | None:
-        """What it claims, after `run` has ended well."""
-        ...
-
-    async def hello(self, order: WorkOrder) -> SidecarHello: ...
-
-    def run(self, order: WorkOrder, run_id: str) -> AsyncGenerator[Sequence[AnyAgentEvent], None]: ...
-
-    async def cancel(self, reason: str) -> None:
-        """Ask it to stop; it may do so in its own way, within its grace period."""
-        ...
-
-    def abort(self, error: errors.TreadleError) -> None:
-        """End `run` with this error, now."""
-        ...
-
-    async def close(self) -> None: ...
-
-    async def steer(self, text: str) -> bool: ...
-
-    async def say_next(self, text: str, *, now: bool = False) -> bool: ...
-
-    async def answer(self, request: str, answer: Answer) -> None: ...
-
-    @property
-    def session_id(self) -> str:
-        """The id with which its session can be resumed; empty while there is none."""
-        ...
-
-    @property
-    def guards(self) -> bool:
-        """Whether the policy is checked before every act, and not only applied to what was seen."""
-        ...
-
-    @property
-    def covers(self) -> Covers:
-        """What of it is in the sandbox, if there is one."""
-        ...
-
-    @property
-    def reaches(self) -> Sequence[str] | None:
-        """The hosts that the whole of it can reach; None: as the sandbox was asked for."""
-        ...
-
-    @property
-    def notes(self) -> Sequence[Deviation]: ...
-
-    @property
-    def exit_code(self) -> int | None: ...
-
-    @property
-    def stderr_tail(self) -> str: ...
-
-    @property
-    def commands_seen(self) -> Sequence[str] | None:
-        """None when no one looked."""
-        ...
-
-    @property
-    def taken_out(self) -> Sequence[str]:
-        """Protected files that it made and that were moved out of the workspace, by their path there."""
-        ...
-
-
 class SidecarExecutor:
     guards = False
+    """Whether the policy is checked before every act, and not only applied to what was seen."""
     covers: Covers = "sidecar"
 
     def __init__(
@@ -240,6 +173,7 @@ class AgentExecutor:
     exit_code = None
     stderr_tail = ""
     commands_seen = None
+    """No one looked."""
     notes: Sequence[Deviation] = ()
     taken_out: Sequence[str] = ()
 
@@ -332,6 +266,10 @@ class AgentExecutor:
         if self.work is None:
             raise errors.NotFound("nothing has been asked yet")
         await self.work.answer(request, answer)
+
+
+Executor: TypeAlias = SidecarExecutor | AgentExecutor
+"""Call `hello` first, then `run`, and `close` in any case. After `close`, no process of the executor is left."""
 
 
 # What is done with the result of a run beside the receipt: taking its commits.

@@ -8,7 +8,7 @@ import contextlib
 import re
 import time
 from collections.abc import Coroutine
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from treadle.errors import ConfigError, NotFound, WorkspaceError
 from treadle.host import evidence
@@ -33,20 +33,6 @@ from treadle.workspace.user_repository import UserRepository
 FRESH_SECONDS = 5.0
 """How long what was read of a branch behind a remote is believed. A push names what it replaces, so nothing depends on
 it but how soon a commit of another's is noticed."""
-
-
-class LandingBranch(Protocol):
-    def tip(self) -> str:
-        """Where it is now. The repository has that commit."""
-
-    def contains(self, commit: str) -> bool: ...
-
-    def look(self, old: str, new: str) -> None:
-        """Raise WorkspaceError if something stands in the way of moving it."""
-
-    def move(self, old: str, new: str) -> list[str]:
-        """Move it. Raises BranchMoved if it is not at `old`, WorkspaceError if it cannot be moved. Returns the
-        checkouts whose files could not follow. Whether it moved is to be read from the branch, whatever happened."""
 
 
 class OwnBranch:
@@ -231,7 +217,10 @@ def _remarks(reviews: ForgeReviews) -> str:
 
 def branch_of(
     user: UserRepository, name: str, store: Store, train: str, *, forge: str = "", token: str = ""
-) -> LandingBranch:
+) -> OwnBranch | PushedBranch:
+    """`look` raises WorkspaceError if something stands in the way of a move. `move` raises BranchMoved if the branch is
+    not at the old commit, and returns the checkouts whose files could not follow. Whether it moved is to be read from
+    the branch, whatever happened."""
     remote, branch = remotes.split(name)
     if not remote:
         if forge:
