@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -262,14 +262,6 @@ class Inquiries:
                 self._session.add_rule(verdict, str(rule))
 
 
-class PromptQueue(Protocol):
-    """The prompts that have come and are not begun, by their uuids."""
-
-    def waiting(self) -> list[str]: ...
-
-    def withdraw(self, uuid: str) -> bool: ...
-
-
 class HostRequests:
     def __init__(
         self,
@@ -298,7 +290,8 @@ class HostRequests:
         """The host's MCP servers and their status."""
         self._added: list[str] = []
         """Those of them that the host added later."""
-        self.queue: PromptQueue | None = None
+        self.queue: StreamInput | None = None
+        """The prompts that have come and are not begun, by their uuids."""
         self.turns: dict[str, str] = {}
         """The uuid of a prompt -> the turn that it began."""
         self.refused = ""

@@ -43,6 +43,8 @@ from treadle.wire.oneshot.arguments import USED
 from treadle.wire.oneshot.connection import READY, Connection, OutputFormat, Record, RunResult
 
 if TYPE_CHECKING:
+    from treadle.doors.oneshot.hosting import SchemaCheck, Verbose
+    from treadle.sandboxed.turns import TurnCheck
     from treadle.verification.ending import CheckedEnding
     from treadle.wire.codex.translation import ExecRecords
 
@@ -289,26 +291,6 @@ class Sink(Protocol):
     async def write(self, data: bytes) -> None: ...
 
 
-class Extra(Protocol):
-    """Writes further lines to stream-json, such as those of --verbose."""
-
-    deltas: bool
-    """Whether words are still written as they come."""
-    subagents: bool
-    """Whether the words of subagents are written."""
-
-    def begin(self) -> list[wire.Record]: ...
-
-    def lines(self, event: AnyEvent) -> list[wire.Record]: ...
-
-
-class Verifier(Protocol):
-    """Checks what a turn changed, such as `sandboxed.turns.TurnCheck`."""
-
-    async def begin(self, *, anew: bool) -> None: ...
-    async def ending(self, turn: TurnSummary) -> CheckedEnding: ...
-
-
 class OneShot:
     def __init__(
         self,
@@ -318,12 +300,12 @@ class OneShot:
         out: Sink | None = None,
         err: Sink | None = None,
         strict: bool = False,
-        extra: Extra | None = None,
-        check: Answers | None = None,
+        extra: Verbose | None = None,
+        check: SchemaCheck | None = None,
         unknown_cost: float | None = None,
         wire: Connection | None = None,
         hosting: Hosting | None = None,
-        verifier: Verifier | None = None,
+        verifier: TurnCheck | None = None,
         seconds: float | None = None,
     ) -> None:
         """`unknown_cost`: the cost to report when no price is known, instead of null. `wire`: one on which the host has
@@ -394,7 +376,7 @@ class OneShot:
             self._extra.subagents = True
         return self._extra is not None
 
-    def demand(self, check: Answers) -> None:
+    def demand(self, check: SchemaCheck) -> None:
         """From now on final answers must look like this."""
         self._check = check
 
@@ -725,20 +707,6 @@ class Between:
         if isinstance(event, ToolStarted | ToolDenied):
             self._over = self._written
         return []
-
-
-class Answers(Protocol):
-    """What a final answer must look like, such as `greeting.SchemaCheck`."""
-
-    retries: int
-
-    def examine(self, text: str) -> tuple[Any, str | None]:
-        """The value, or what is wrong with the text."""
-        ...
-
-    def again(self, complaint: str) -> str:
-        """The prompt that asks for a better answer."""
-        ...
 
 
 def _turn_ended(ended: TurnEnded | None) -> RunEnding:

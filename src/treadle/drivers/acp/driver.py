@@ -8,7 +8,7 @@ import shlex
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, nullcontext
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 
@@ -51,7 +51,7 @@ from treadle.policy.environment import reduced
 from treadle.policy.guess import access_of
 from treadle.policy.rules import RuleSet, is_under
 from treadle.sandboxed.confining import Confining
-from treadle.session import Access, AgentInfo, Confinement, SessionSpec, StoredSession
+from treadle.session import Access, AgentInfo, SessionSpec, StoredSession
 from treadle.sessions.session import Turn
 from treadle.wire.acp.connection import (
     PROTOCOL_VERSION,
@@ -73,20 +73,8 @@ MOST = 8 << 20
 """The largest file in bytes that an agent is given, so that the answer fits on a line."""
 
 
-class Host(Protocol):
-    """The session that they belong to."""
-
-    spec: SessionSpec
-
-    async def use(self, access: Access, call: str) -> str: ...
-
-    def confined(self) -> Confinement | None: ...
-
-    def emit(self, event: Event) -> None: ...
-
-
 class Files:
-    def __init__(self, host: Host) -> None:
+    def __init__(self, host: "AcpSession") -> None:
         self._host = host
         self._calls = 0
         self.written: set[str] = set()
@@ -209,7 +197,7 @@ class Terminal:
 
 
 class Terminals:
-    def __init__(self, host: Host) -> None:
+    def __init__(self, host: "AcpSession") -> None:
         self._host = host
         self._open: dict[str, Terminal] = {}
         self._ended: dict[str, Terminal] = {}
