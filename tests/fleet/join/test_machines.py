@@ -1,20 +1,21 @@
 """Another machine over SSH: a real sshd on loopback with a state directory of its own stands for it."""
 
 import asyncio
+import contextlib
 import os
 import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import NamedTuple
 
+import psutil
 import pytest
 from msgspec.structs import replace
 
 from tests.conftest import need
-from tests.fleet.conftest import Start, await_node, give, make_fleet, spec
+from tests.fleet.conftest import Start, await_node, give, make_fleet, spec, until_state
 from treadle import __version__
 from treadle.errors import ConfigError, LocalError
 from treadle.fleet import client
@@ -26,58 +27,83 @@ from treadle.io.process import table
 pytestmark = pytest.mark.slow
 
 
-class Far(NamedTuple):
-    url: str
-    ssh: str
-    home: Path
+class Far:
+    """A machine that one reaches over SSH, with its own state directory and this version of the program."""
+
+    def __init__(self, place: Path) -> None:
+        self.home, self.port = place / "state", server.free_port()
+        self.home.mkdir(parents=True)
+        for name in ("host", "user"):
+            subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", place / name], check=True)
+        shutil.copy(place / "user.pub", place / "authorized")
+        path, self.config = os.path.dirname(sys.executable), place / "sshd.conf"
+        self.config.write_text(
+            f"Port {self.port}\nListenAddress 127.0.0.1\nHostKey {place}/host\nAuthorizedKeysFile {place}/authorized\n"
+            "PidFile none\nUsePAM no\nStrictModes no\n"
+            f"SetEnv TREADLE_HOME={self.home} PATH={path}:/usr/bin:/bin\n"
+        )
+        known = place / "known"
+        known.write_text(f"[127.0.0.1]:{self.port} {(place / 'host.pub').read_text()}")
+        self.url = f"ssh://127.0.0.1:{self.port}"
+        self.ssh = f"ssh -F /dev/null -i {place}/user -o IdentitiesOnly=yes -o UserKnownHostsFile={known}"
+        self.reach()
+
+    def reach(self) -> None:
+        words = [str(shutil.which("sshd")), "-D", "-e", "-f", str(self.config)]
+        self.daemon = subprocess.Popen(words, stderr=subprocess.DEVNULL)
+
+    def cut(self) -> None:
+        """What works there goes on, and no one reaches it."""
+        below = psutil.Process(self.daemon.pid).children(recursive=True)
+        self.daemon.kill()
+        self.daemon.wait()
+        for process in below:
+            if process.name().startswith("sshd"):
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    process.kill()
+
+    async def add(self, name: str) -> list[str]:
+        """What was said about it."""
+        told: list[str] = []
+        options = {"name": name, "labels": ("there",), "ssh": self.ssh, "port": server.free_port(), "say": told.append}
+        async with asyncio.timeout(60):
+            while True:
+                try:
+                    assert await asyncio.to_thread(machines.add, self.url, **options) == name  # type: ignore[arg-type]
+                    return told
+                except LocalError as error:  # sshd is not up yet
+                    assert "ssh cannot reach" in str(error)
+                    await asyncio.sleep(0.1)
+
+    def close(self) -> None:
+        self.cut()
+        for process in table.processes():
+            if table.environment_has(process.pid, f"TREADLE_HOME={self.home}"):
+                table.send(process, signal.SIGKILL)
 
 
 @pytest.fixture
-def far(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Far]:
-    """A machine that one reaches over SSH, with its own state directory and this version of the program."""
+def far(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], Far]]:
     monkeypatch.setenv("PATH", os.environ["PATH"] + ":/usr/sbin")  # where sshd is
-    sshd, _, _ = need("sshd"), need("ssh"), need("ssh-keygen")
-    place = tmp_path / "far"
-    home = place / "state"
-    home.mkdir(parents=True)
-    for name in ("host", "user"):
-        subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", place / name], check=True)
-    shutil.copy(place / "user.pub", place / "authorized")
-    port = server.free_port()
-    path = os.path.dirname(sys.executable)
-    config = place / "sshd.conf"
-    config.write_text(
-        f"Port {port}\nListenAddress 127.0.0.1\nHostKey {place}/host\nAuthorizedKeysFile {place}/authorized\n"
-        f"PidFile none\nUsePAM no\nStrictModes no\nSetEnv TREADLE_HOME={home} PATH={path}:/usr/bin:/bin\n"
-    )
+    for program in ("sshd", "ssh", "ssh-keygen"):
+        need(program)
     if os.geteuid() == 0:
         os.makedirs("/run/sshd", exist_ok=True)
-    known = place / "known"
-    known.write_text(f"[127.0.0.1]:{port} {(place / 'host.pub').read_text()}")
-    ssh = f"ssh -F /dev/null -i {place}/user -o IdentitiesOnly=yes -o UserKnownHostsFile={known}"
-    with subprocess.Popen([sshd, "-D", "-e", "-f", config], stderr=subprocess.DEVNULL) as daemon:
-        try:
-            yield Far(f"ssh://127.0.0.1:{port}", ssh, home)
-        finally:
-            daemon.kill()
-            for process in table.processes():
-                if table.environment_has(process.pid, f"TREADLE_HOME={home}"):
-                    table.send(process, signal.SIGKILL)
+    with contextlib.ExitStack() as stack:
+
+        def make(name: str) -> Far:
+            made = Far(tmp_path / name)
+            stack.callback(made.close)
+            return made
+
+        yield make
 
 
-async def test_a_machine_is_added_over_ssh_and_does_what_asks_for_it(bus: Bus, start_node: Start, far: Far) -> None:
+async def test_a_machine_is_added_over_ssh_and_does_what_asks_for_it(
+    bus: Bus, start_node: Start, far: Callable[[str], Far]
+) -> None:
     await start_node("n1")
-    told: list[str] = []
-    port = server.free_port()
-    options = {"name": "far", "labels": ("there",), "ssh": far.ssh, "port": port, "say": told.append}
-    async with asyncio.timeout(60):
-        while True:
-            try:
-                assert await asyncio.to_thread(machines.add, far.url, **options) == "far"  # type: ignore[arg-type]
-                break
-            except LocalError as error:  # sshd is not up yet
-                assert "ssh cannot reach" in str(error)
-                await asyncio.sleep(0.1)
+    told = await far("far").add("far")
     assert any(f"treadle {__version__} is there" in line for line in told) and any("tunnel" in line for line in told)
     await await_node(bus, "far")
     (name,) = await give(bus, spec("null:0.2:2", labels=("there",)))
@@ -88,6 +114,30 @@ async def test_a_machine_is_added_over_ssh_and_does_what_asks_for_it(bus: Bus, s
     async with asyncio.timeout(60):
         while any(each.name == "far" and each.alive for each in await client.nodes(bus)):
             await asyncio.sleep(0.05)
+
+
+async def test_of_two_machines_over_ssh_the_one_that_is_cut_off_loses_its_order_to_the_other_and_doubles_nothing(
+    bus: Bus, start_node: Start, far: Callable[[str], Far]
+) -> None:
+    await start_node("n1")
+    both = {name: far(name) for name in ("one", "two")}
+    for name, machine in both.items():
+        await machine.add(name)
+        await await_node(bus, name)
+    (name,) = await give(bus, spec("null:6:6", labels=("there",)))
+    order = await until_state(bus, name, "running")
+    cut, other = order.node, next(each for each in both if each != order.node)
+    both[cut].cut()
+    ended = await client.wait(bus, name, 60)
+    assert (ended.state, ended.node) == ("done", other)
+    assert [(each.node, each.outcome) for each in ended.attempts] == [(cut, "lost"), (other, "done")]
+    both[cut].reach()
+    await await_node(bus, cut)
+    (more,) = await give(bus, spec("null:0.2:2", labels=("there",)))
+    assert (await client.wait(bus, more, 60)).state == "done"
+    assert (await client.get_order(bus, name)).attempts == ended.attempts, (
+        "what comes late from there counts for nothing"
+    )
 
 
 def test_what_is_no_machine_or_cannot_be_reached_is_said() -> None:
