@@ -8,6 +8,7 @@ lines of `PROTOCOL NAME = COMMAND` for any others.
 
 import asyncio
 import os
+import re
 import shlex
 import sys
 from datetime import UTC, datetime
@@ -18,7 +19,7 @@ from tests.live.peer import ADAPTERS
 from treadle.conform.kit import Candidate, Ruling, counts, judge
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "conform.md"
-HEAD = "| Protocol | Program | Kept | Not tried | Last run |\n|---|---|---|---|---|\n"
+HEAD = "| Protocol | Program | Version | Kept | Not tried | Last run |\n|---|---|---|---|---|---|\n"
 BEGIN, END = "<!-- peers -->\n", "<!-- end of peers -->\n"
 BIN = Path(sys.executable).parent
 AGENTS = ("gemini", "opencode", "qwen", "kimi", "copilot", *ADAPTERS)
@@ -51,8 +52,9 @@ def programs() -> dict[tuple[str, str], str]:
 
 def row(protocol: str, name: str, rulings: list[Ruling]) -> str:
     kept, broken, untried = counts(rulings)
-    day = datetime.now(UTC).date()
-    return f"| {protocol} | {name} | {kept} of {kept + broken} | {untried} | {day} |"
+    version = re.search('"version": "([^"]+)"', rulings[0].seen)  # as it says in its first answer
+    columns = (protocol, name, version[1] if version else "", f"{kept} of {kept + broken}", untried)
+    return f"| {' | '.join(map(str, columns))} | {datetime.now(UTC).date()} |"
 
 
 def main() -> None:

@@ -7,7 +7,7 @@ import os
 import re
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from treadle.agent.providers.script import CallLine, Player, Script, ScriptedReply
@@ -319,8 +319,9 @@ async def _(peer: LinePeer) -> str:
     return f"{len(turn)} updates"
 
 
-def calls(updates: list[dict[str, Any]]) -> dict[str, Any]:
-    """The calls of a turn that has ended, and their last statuses."""
+def calls(updates: list[dict[str, Any]], questions: Sequence[dict[str, Any]] = ()) -> dict[str, Any]:
+    """The calls of a turn that has ended, and their last statuses. A question with a title reports its call, too."""
+    asked = [one["toolCall"]["toolCallId"] for one in questions if one["toolCall"].get("title")]
     known: dict[str, Any] = {}
     for update in updates:
         if not str(update.get("sessionUpdate")).startswith("tool_call"):
@@ -328,7 +329,7 @@ def calls(updates: list[dict[str, Any]]) -> dict[str, Any]:
         ident, new = update.get("toolCallId"), update["sessionUpdate"] == "tool_call"
         expect(isinstance(ident, str) and ident != "", update, "it has no toolCallId")
         expect(ident not in known or not new, update, "it has another's id")
-        expect(ident in known or new, update, "the call was not reported")
+        expect(ident in known or new or ident in asked, update, "the call was not reported")
         known[str(ident)] = update.get("status", known.get(str(ident)))
     expect(all(status in ("completed", "failed") for status in known.values()), known, "a call did not end")
     return known
@@ -644,7 +645,7 @@ async def _(peer: LinePeer) -> str:
 @clause(TOOLS, "a call is reported with an id and a title before it is updated, and ends before the response")
 async def _(peer: LinePeer) -> str:
     work = await Working.ended(peer, SAYS)
-    known = calls(work.updates)
+    known = calls(work.updates, work.questions)
     ran = OUTPUT in json.dumps([request.body for request in peer.model.asked])
     expect(bool(known) or not ran, peer.lines[-1], "the tool ran, and no call was reported")
     return shown(known)

@@ -187,7 +187,7 @@ class Session:
             options = []
         if F("options have no names"):
             options = [{key: value for key, value in option.items() if key != "name"} for option in options]
-        tool = {"toolCallId": ident, "title": command}
+        tool = {"toolCallId": ident, **({} if F("a call is only updated") else {"title": command})}
         asked = {"sessionId": self.name, "toolCall": tool, "options": options}
         if F("permission is asked for another session"):
             asked["sessionId"] = "another"
