@@ -43,7 +43,7 @@ def test_an_unknown_name_lists_those_there_are() -> None:
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("worker: ", "names no command .such as --agent 'worker:my-agent --flag'"),
+        ("worker: ", "lacks its command .such as --agent 'worker:my-agent --flag'"),
         ("a2a:", "names no url .such as --agent 'a2a:https://agent.example'"),
     ],
 )

@@ -273,7 +273,7 @@ def find_card(name: str, settings: Mapping[str, AgentSettings]) -> tuple[Card, s
         if not command.strip():
             takes = known[prefix].takes
             such = "my-agent --flag" if takes == "COMMAND" else "https://agent.example"
-            raise ConfigError(f"--agent {name} names no {takes.lower()}", hint=f"such as --agent '{prefix}:{such}'")
+            raise ConfigError(f"--agent {name} lacks its {takes.lower()}", hint=f"such as --agent '{prefix}:{such}'")
         return known[prefix], command
     if name in known and not known[name].prefix:
         return known[name], ""
@@ -293,7 +293,7 @@ def _added(name: str) -> Card | None:
 
     card: Card | None = extensions.load("agents", name, Card)
     if card is not None and card.name != name:
-        raise ConfigError(f"the card of {name!r} is named {card.name!r}", hint="its entry point has its name")
+        raise ConfigError(f"the entry point {name!r} leads to a card named {card.name!r}", hint="give both one name")
     return card
 
 

@@ -112,4 +112,4 @@ def test_the_ways_to_sign_in_are_listed_for_an_agent_that_names_them() -> None:
     code, out = run("login", "odd")
     assert code == 0 and "openai" in out
     code, out = run("login", "claude")
-    assert code == 1 and "claude is not signed in to from here" in out
+    assert code == 1 and "Treadle cannot sign in to claude" in out

@@ -65,7 +65,7 @@ def test_what_could_not_follow_is_kept_until_it_is_dropped(top: Path) -> None:
     code, said = run("adopt", "s1")
     assert code == 1 and said.endswith("the rest of s1 is kept: try again, or treadle gc git:s1\n")
     assert gc("git:s1")[0] == 0 and left() == []
-    with pytest.raises(NotFound, match="no session s1 has left anything"):
+    with pytest.raises(NotFound, match="no session s1 has left unfinished git work"):
         run("adopt", "s1")
 
 
@@ -84,7 +84,7 @@ def test_what_a_session_at_work_has_is_not_taken_and_what_is_dropped_is_told(
 ) -> None:
     code, said = gc("git:s1", "--json")
     assert code == 0 and [row["state"] for row in json.loads(said)] == ["removed"] and left() == []
-    with pytest.raises(NotFound, match="no session has left anything in its own repository of this checkout") as none:
+    with pytest.raises(NotFound, match="no session has left unfinished git work of this checkout") as none:
         run("adopt")
     assert "treadle gc git --dry-run" in str(none.value)
     agent = Working(top)

@@ -331,7 +331,7 @@ def test_what_a_run_is_opened_with_depends_on_where_its_prompts_come_from(capsys
     hooked = '{"hooks": {"Stop": [{"hooks": [{"type": "command", "command": "true"}]}]}, "apiKeyHelper": "x"}'
     assert prepared("hi", claude_settings=hooked).spec.extra["hooks"][0]["event"] == "Stop"
     assert capsys.readouterr().err == "treadle: --settings: not used here: apiKeyHelper\n"
-    with pytest.raises(ConfigError, match="codex cannot keep the hooks of --settings"):
+    with pytest.raises(ConfigError, match="codex does not support hooks in --settings"):
         _prepare("hi", RunOptions(agent="codex", claude_settings=hooked), RunFlags(), None)
     new = prepared("hi", continue_last=True)
     assert new.spec.start.resume is None and "no session to continue here" in capsys.readouterr().err

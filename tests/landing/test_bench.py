@@ -258,7 +258,7 @@ def test_a_change_is_brought_into_the_store_whole_or_not_at_all(building: Buildi
     building.repository.git("update-ref", "refs/made/one", one.commit)
     building.repository.git("bundle", "create", "-q", str(clone), "refs/made/one", f"^{building.base}")
     bundle = clone.read_bytes(), "refs/made/one"
-    with pytest.raises(WorkspaceError, match=f"has no {'1' * 12}, which one starts from") as error:
+    with pytest.raises(WorkspaceError, match=f"has no commit {'1' * 12}, the base of one") as error:
         building.bench.keep("one", one.commit, bundle, "1" * 40)
     assert error.value.hint == "git fetch"
     with pytest.raises(WorkspaceError, match=f"the bundle of two has {one.commit[:12]} and not {two.commit[:12]}"):

@@ -39,7 +39,7 @@ from treadle.sessions.totals import run_turn
 KEPT = CACHE / "doors.json"
 POLICY = "cannot be made to follow the order's policy"
 """The reason of a sidecar, whose orders state which tools may be used."""
-OWN_PROGRAM = "cannot use tools and hooks of a program"
+OWN_PROGRAM = "cannot use your tools and hooks"
 """The library's, about a program's own."""
 DENIALS = ("was denied", "approved only with another input", '"command": "touch marker.txt"')
 """The warning, the words for the model, and the denied calls in the result of a run."""

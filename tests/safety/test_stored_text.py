@@ -3,6 +3,7 @@
 import json
 import logging
 import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from msgspec import to_builtins
 from msgspec.structs import replace
 
 import treadle
+from tests.receipts.test_trace import observed
 from tests.safety.test_secrets import SHAPES
 from tests.test_redact import CONTEXTS
 from tests.test_redact import SECRETS as KEYS
@@ -29,6 +31,7 @@ from treadle.host.event_file import EventFile, encode_events
 from treadle.host.store import ReceiptStore
 from treadle.receipts.trace import Check
 from treadle.redact import Redactor
+from treadle.serve.api.devices import shown
 from treadle.sessions.handover import gathered
 from treadle.sessions.telemetry import Exporter
 from treadle.verification.evidence import CheckEvidence
@@ -99,9 +102,25 @@ def span(text: str) -> str:
     return sent["said"]
 
 
+def traceback(text: str) -> str:
+    try:
+        raise ValueError(text)
+    except ValueError:
+        return JsonLines().format(logging.LogRecord("treadle", logging.ERROR, "", 0, "it ended", (), sys.exc_info()))
+
+
+def receipt(text: str) -> str:
+    seen = observed(usage_raw={"said": text})
+    seen.trace.extend([AssistantSaid(ts="2026-01-01T00:00:00Z", text=text)])
+    return json.dumps(to_builtins(seen.receipt(redactor_of(SAMPLE_ORDER))))
+
+
 PLACES: dict[str, tuple[str, Callable[[str], str]]] = {
     "a line of the log": ("treadle/cli/logs.py", lambda text: JsonLines().format(record(text))),
     "a line of a runner's log": ("treadle/fleet/run/runner.py", lambda text: RedactedLines().format(record(text))),
+    "a crash in the log": ("treadle/cli/logs.py", traceback),
+    "a notice": ("treadle/serve/api/devices.py", shown),
+    "a receipt": ("treadle/receipts/trace.py", receipt),
     "an order": ("treadle/host/store.py", order),
     "the output of a check": ("treadle/host/evidence.py", check),
     "events": ("treadle/host/event_file.py", event_file),
@@ -123,7 +142,6 @@ ELSEWHERE = {
     "treadle/host/conclusion.py": "gives it to orders, events and receipts",
     "treadle/policy/environment.py": "looks for secrets, stores nothing",
     "treadle/receipts/expecting.py": "refuses secrets",
-    "treadle/receipts/trace.py": "receipts: tests/receipts/test_trace.py",
     "treadle/redact.py": "is it",
 }
 

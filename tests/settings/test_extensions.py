@@ -80,7 +80,7 @@ def test_a_name_of_ours_is_never_anothers(tmp_path: Path, monkeypatch: pytest.Mo
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("CARD = 1\n", "mine of odd 0.1.0 is no Card"),
+        ("CARD = 1\n", "mine of odd 0.1.0 is not a Card"),
         ("raise RuntimeError('broken')\n", "mine of odd 0.1.0 cannot be loaded: RuntimeError: broken"),
         ("from treadle.drivers.card import Card\nCARD = Card(name='x', title='', driver='', how='')\n", "is named 'x'"),
     ],

@@ -488,7 +488,7 @@ def test_what_is_brought_counts_together_and_nothing_of_git_is(source: Path, tmp
     paths = ["a", "b", ".git/config", "pipe", "in", "none", "a/x"]
     bring_files(str(source), str(tmp_path / "one"), paths, cap=10)
     assert listed(tmp_path / "one") == ["a", "b", "in"] and os.readlink(tmp_path / "one" / "in") == "a"
-    with pytest.raises(WorkspaceError, match=f"the files to copy from {source} has more than 9 bytes") as error:
+    with pytest.raises(WorkspaceError, match=f"the files to copy from {source} have more than 9 bytes") as error:
         bring_files(str(source), str(tmp_path / "two"), paths, cap=9)
     assert error.value.hint == "name what the check needs with --bring"
     assert files_under(str(source), "in") == ["in"] and files_under(str(source), "./b") == ["b"]

@@ -217,7 +217,7 @@ def test_conflicts_in_a_file_are_counted_and_submodules_and_forbidden_paths_are_
     assert {each.path: each.reason for each in plan.merged.conflicts} == {
         "a.txt": "changed by the run and here, in the same lines, in 2 places",
         "c.txt": "b.txt is obeyed: look at the patch and change it yourself",
-        "sub": "a submodule was changed, which has no files to bring",
+        "sub": "a submodule was changed, which cannot be merged",
     }
 
 

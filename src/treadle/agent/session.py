@@ -8,6 +8,7 @@ import os
 import platform
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from datetime import date
 from functools import partial
 from pathlib import Path
@@ -272,6 +273,7 @@ IDLE = 0.02
 """After this many idle seconds from the start, there is time to load what a turn needs."""
 LOOK_SECONDS = 10.0
 """How long a look at the workspace may take, which a turn waits for."""
+MENU_SECONDS = 5.0
 T = TypeVar("T")
 GOES_ON = 8  # how often in a turn a hook may make the agent continue when it is done
 CAPABILITIES: Mapping[str, Any] = dict.fromkeys((*ABILITIES, "guards"), "native")
@@ -811,6 +813,14 @@ class NativeSession(BaseSession):
         current, configuration = self.model or f"{self.provider.name}:{self.provider.model}", self.configuration
         return await asyncio.to_thread(menu_of, current, self.spec.cwd, configuration.settings, configuration.env)
 
+    async def served(self) -> list[str]:
+        """The names of the menu, and those that the model's service lists if it answers soon."""
+        known, models = [each.id for each in (await self.menu()).offered], getattr(self.provider, "models", None)
+        with suppress(TreadleError, TimeoutError):
+            async with asyncio.timeout(MENU_SECONDS):
+                known += [f"{self.provider.name}:{model}" for model in await models()] if models else []
+        return [*dict.fromkeys(known)]
+
     async def _close(self) -> None:
         await self._hooks.over()
         await self.tasks.stop_all()
@@ -938,7 +948,7 @@ class NativeSession(BaseSession):
     def say_unused(self, name: str, reading: Reading) -> None:
         """What of the file of a command or a skill is not used. Raises Unsupported if it may forbid something."""
         for refusal in reading.refusals(f"/{name}"):
-            raise Unsupported(refusal, hint="take it out of the file to use it here")
+            raise Unsupported(refusal, hint="remove it from the file to use it here")
         if reading.notice:
             self._warn(f"/{name}: {reading.notice}", "settings")
 

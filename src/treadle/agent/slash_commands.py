@@ -41,7 +41,6 @@ from treadle.session import (
     CommandResult,
     Instructions,
     Mode,
-    ModelMenu,
     Prompt,
     TurnId,
     parse_mode,
@@ -81,7 +80,7 @@ class CommandedSession(detached.Starter, Protocol):
     async def compact(self, keep: str) -> bool: ...
     async def configure(self, change: Change) -> None: ...
     async def expanding(self, name: str, args: str, kind: str) -> None: ...
-    async def menu(self) -> ModelMenu: ...
+    async def served(self) -> list[str]: ...
     async def move_to(self, transcript: Transcript) -> None: ...
     async def prompt(self, prompt: Prompt) -> TurnId: ...
     def read_project(self) -> None: ...
@@ -538,17 +537,11 @@ async def _compact(session: CommandedSession, args: str) -> CommandResult:
 
 
 async def _model(session: CommandedSession, args: str) -> CommandResult:
-    if not args.strip():
-        offered = columns(
-            [(each.id, each.name if each.name != each.id else "") for each in (await session.menu()).offered]
-        )
-        return reply(
-            "\n".join(
-                filter(None, [f"The model is {', '.join(session.info.models)}. /model NAME takes another:", offered])
-            )
-        )
-    await session.configure(Change(model=args.strip()))
-    return reply(f"The model is now {args.strip()}.")
+    if args.strip():
+        await session.configure(Change(model=args.strip()))
+        return reply(f"The model is now {args.strip()}.")
+    head = f"The model is {', '.join(session.info.models)}. /model NAME takes another:"
+    return reply("\n".join([head, *await session.served()]))
 
 
 async def _mode(session: CommandedSession, args: str) -> CommandResult:

@@ -614,7 +614,7 @@ def directory_of(session_id: str) -> str:
     if not is_id(session_id):
         raise NotFound(
             f"{session_id!r} cannot be a session id",
-            hint=f"letters, digits, -, _ and . inside, at most {LONGEST_ID}; `treadle sessions` lists those there are",
+            hint=f"use letters, digits, -, _ and . inside, at most {LONGEST_ID}; `treadle sessions` lists the ids",
         )
     return os.path.join(paths.state_dir(), "sessions", session_id)
 

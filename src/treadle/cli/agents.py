@@ -60,7 +60,7 @@ def login(name: str, method: str | None, as_json: bool) -> None:
         hint = "it uses a key, or a model of this machine: `treadle models use`"
         if name != "native":
             hint = f"run `{find_card(name, settings)[0].program}` and sign in there"
-        raise ConfigError(f"{name} is not signed in to from here", hint=hint)
+        raise ConfigError(f"Treadle cannot sign in to {name}", hint=hint)
     methods = run_async(_sign_in(agent, method))
     if as_json:
         show_json(methods)
@@ -70,7 +70,7 @@ def login(name: str, method: str | None, as_json: bool) -> None:
         for each in methods:
             click.echo(printable(_sign_in_line(name, agent, each)))
         if not methods:
-            click.echo(f"{name} offers no way to sign in from here")
+            click.echo(f"{name} offers no sign-in method")
 
 
 def _sign_in_line(name: str, agent: AcpAgent, method: SignIn) -> str:

@@ -289,7 +289,7 @@ def _verifier(run: PreparedRun) -> TurnCheck:
     from treadle.sandboxed.turns import TurnCheck
 
     if run.flags.verify is not None and run.flags.no_verify:
-        raise ConfigError("--verify and --no-verify exclude each other", hint="leave one out")
+        raise ConfigError("--verify and --no-verify cannot be combined", hint="leave one out")
     return TurnCheck(run.spec.cwd, run.flags.verify or "", off=run.flags.unchecked, note=_note)
 
 

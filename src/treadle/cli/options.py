@@ -320,7 +320,7 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
         extra |= {"disabled_servers": theirs.disabled_servers} if theirs.disabled_servers else {}
         if extra and self.agent != "native":  # they may be there to forbid something: never skip them
             raise ConfigError(
-                f"{self.agent} cannot keep the {' and '.join(extra)} of --settings", hint="the native agent can"
+                f"{self.agent} does not support {' and '.join(extra)} in --settings", hint="the native agent can"
             )
         if self.autocompact not in (None, "auto"):
             extra["context_tokens"] = tokens(str(self.autocompact), "--autocompact")

@@ -89,7 +89,7 @@ def _asked(session: str | None) -> list[Leftover]:
     if not found:
         what = f"no session {session} has" if session else "no session has"
         where = "" if session else " of this checkout"
-        raise NotFound(f"{what} left anything in its own repository{where}", hint="treadle gc git --dry-run")
+        raise NotFound(f"{what} left unfinished git work{where}", hint="treadle gc git --dry-run")
     return found
 
 

@@ -130,7 +130,7 @@ async def run_receipt(bus: Bus, name: str) -> bytes:
     found = await client.get_receipt(bus, name)
     if found is None or found.run is None:
         why = "has not ended yet" if found is None else "was done, or ended, without a run of an agent"
-        raise NotFound(f"the order {name} {why}: there is no receipt of one", hint="treadle fleet show has the order's")
+        raise NotFound(f"the order {name} {why}, so no run has a receipt", hint="`treadle fleet show`")
     if isinstance(found.run, dict) and found.run.keys() == {"object"}:
         return await streams.get(bus, str(found.run["object"]))
     return msgspec.json.encode(found.run)

@@ -149,7 +149,7 @@ def _check(table: Any, where: str) -> None:
     if not isinstance(table, dict):
         raise ConfigError(f"{where} is not a table")
     if wrong := sorted(name for name in table if name in NOT_HERE or name in OURS):
-        raise ConfigError(f"{where}: `{wrong[0]}` is given with each order - at `$.{wrong[0]}`")
+        raise ConfigError(f"{where}: `{wrong[0]}` cannot have a default - at `$.{wrong[0]}`")
     read_request({"task": "x", **table}, where)
 
 

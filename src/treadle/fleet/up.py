@@ -275,7 +275,7 @@ async def _stop_runners(say: Progress) -> int:
         note.signal(signal.SIGTERM)
     await _gone([(note.pid, note.start) for _, _, note in runners])
     if runners:
-        say(f"runners {len(runners)} stopped, their orders are given back")
+        say(f"runners {len(runners)} stopped, their orders return to the queue")
     return len(runners)
 
 

@@ -161,7 +161,7 @@ class CallReplay:
         lines = (files.read_if_there(os.path.join(self._place, "calls.jsonl")) or b"").splitlines()
         self._left = [msgspec.json.decode(line, type=RecordedCall) for line in lines]
         if not self._left:
-            raise ConfigError(f"the recording {id} has no calls", hint="was the agent's model reached by the gateway?")
+            raise ConfigError(f"the recording {id} has no calls", hint="only calls through the gateway are recorded")
         self.answered = 0
         self.differences: list[str] = []
         self.normalised: set[str] = set()

@@ -104,7 +104,7 @@ class CommandSigner(Signer):
         value = base64.b64encode(done.stdout).decode()
         if done.code != 0 or not verify(self.public_key, value, data):
             why = f"exits with {done.code}: {done.complaint}" if done.code else "does not sign with this key"
-            raise StorageError(f"{self._command!r} {why}", hint="it reads stdin and writes a signature of 64 bytes")
+            raise StorageError(f"{self._command!r} {why}", hint="it must read stdin and write a signature of 64 bytes")
         return value
 
 
@@ -132,7 +132,7 @@ def _ask_agent(message: bytes) -> bytes:
             size = stream.read(4)
             return stream.read(struct.unpack(">I", size)[0]) if len(size) == 4 else b""
     except OSError as error:
-        raise StorageError(f"the ssh agent does not answer: {error}", hint="it may ask you each time") from error
+        raise StorageError(f"the ssh agent does not answer: {error}", hint="does it wait for you?") from error
 
 
 def _packed(*fields: bytes) -> bytes:
@@ -165,7 +165,7 @@ def use_agent_key(wanted: str, path: str | None = None) -> Signer:
     fitting = [public for public, name in known.items() if not wanted or name == wanted]
     if len(fitting) != 1:
         names = ", ".join(sorted(known.values())) or "none"
-        raise NotFound(f"{len(fitting)} Ed25519 keys of the ssh agent fit", hint=f"ssh-agent:NAME; it has {names}")
+        raise NotFound(f"{len(fitting)} Ed25519 keys of the ssh agent fit", hint=f"name one of {names}")
     signer = AgentSigner(fitting[0])
     _write_key(path or key_path(), _IN_AGENT + fitting[0].encode(), signer)
     return signer

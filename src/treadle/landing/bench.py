@@ -179,10 +179,10 @@ class Bench:
         if self.store.ref(ref) == commit:
             return
         if base and lacks(self.user, [base]):
-            raise WorkspaceError(f"{self.user.top} has no {base[:12]}, which {order} starts from", hint="git fetch")
+            raise WorkspaceError(f"{self.user.top} has no commit {base[:12]}, the base of {order}", hint="git fetch")
         found = self.store.take_bundle(*bundle, ref)
         if found != commit:
-            raise WorkspaceError(f"the bundle of {order} has {found[:12]} and not {commit[:12]}")
+            raise WorkspaceError(f"the bundle of {order} contains {found[:12]}, not {commit[:12]}")
 
     def lend(self, commit: str, tip: str) -> None:
         """Give the user's repository a commit that an order starts from, under a ref that keeps it from its gc."""

@@ -530,7 +530,7 @@ class Train(Drive):
             if self.record.notes:
                 await asyncio.to_thread(authorship.write, self.bench.user, intent.old, intent.new)
         except WorkspaceError as error:
-            self.say(f"no notes of who wrote {intent.new[:10]}: {error}")
+            self.say(f"the notes of authorship for {intent.new[:10]} were not written: {error}")
 
     async def _forget(self, intent: LandingIntent) -> None:
         await asyncio.to_thread(self.bench.forget, [*intent.orders, intent.new])

@@ -164,7 +164,7 @@ def _arguments(function: Callable[..., Any], name: str) -> type[msgspec.Struct]:
     fields: list[Any] = []
     for parameter in inspect.signature(function).parameters.values():
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
-            raise ConfigError(f"the tool {name!r} takes {parameter}: a model cannot know what that is")
+            raise ConfigError(f"the tool {name!r} takes {parameter}, which cannot be described to a model")
         if parameter.name not in hints:
             raise ConfigError(f"the argument {parameter.name!r} of the tool {name!r} has no type")
         field = (parameter.name, hints[parameter.name])
@@ -387,7 +387,7 @@ async def opened(**options: Unpack[SessionOptions]) -> AsyncIterator[Conversatio
     found = find_agent(agent) if isinstance(agent, str) else agent
     if program != OwnProgram() and not (takes_programs(agent) if isinstance(agent, str) else agent.name == "native"):
         raise ConfigError(
-            f"the agent {found.name!r} cannot use tools and hooks of a program", hint="use agent='native' or 'claude'"
+            f"the agent {found.name!r} cannot use your tools and hooks", hint="use agent='native' or 'claude'"
         )
     session = await found.open(spec)
     off = "" if verify else "verify=False was given"

@@ -148,17 +148,17 @@ def _check_words(name: str, value: str) -> None:
     """Raises ConfigError for what no receipt can state, which would be met by none or, worse, looked for in vain."""
     for word in [value] if name in ("check", "setup") else value.split("|"):
         if not word or word != word.strip():
-            raise ConfigError(f"{name}: {value!r} has an empty word, or one with a space before or after it")
+            raise ConfigError(f"{name}: {value!r} has an empty word, or a space around a word")
         if name in ("check", "setup") and Redactor().text(word) != word:
             hint = "put the command into a file of the project, and name that"
-            raise ConfigError(f"{name}: no receipt shows {word!r} whole, as a part looks like a secret", hint=hint)
+            raise ConfigError(f"{name}: {word!r} contains what looks like a secret, and receipts hide it", hint=hint)
         if name in _WORDS and word not in _WORDS[name]:
-            raise ConfigError(f"{name} is never {word!r}", hint=f"it is one of {', '.join(sorted(_WORDS[name]))}")
+            raise ConfigError(f"{name} cannot be {word!r}", hint=f"it is one of {', '.join(sorted(_WORDS[name]))}")
         if name in _FORMS and not re.fullmatch(_FORMS[name], word):
-            raise ConfigError(f"{name} is never {word!r}", hint=f"it has the form {_FORMS[name]}")
+            raise ConfigError(f"{name} cannot be {word!r}", hint=f"it has the form {_FORMS[name]}")
         if name == "unchanged":
             if not patterns.parse(word).paths:
-                raise ConfigError(f"{name}: {word!r} matches no file, whatever its name")
+                raise ConfigError(f"{name}: {word!r} can match no file")
 
 
 def unmet(name: str, wanted: str, stated: Mapping[str, str]) -> str | None:

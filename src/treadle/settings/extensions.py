@@ -54,7 +54,7 @@ def load(kind: ExtensionKind, name: str, wanted: type[Any]) -> Any:
     except Exception as error:  # whatever the code of others raises
         raise ConfigError(f"{where} cannot be loaded: {type(error).__name__}: {error}") from error
     if not isinstance(made, wanted):
-        raise ConfigError(f"{where} is no {wanted.__name__}")
+        raise ConfigError(f"{where} is not a {wanted.__name__}")
     return made
 
 

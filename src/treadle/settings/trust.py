@@ -147,7 +147,7 @@ def fingerprint(directory: str) -> tuple[str, list[str]]:
             raise storage_error(error, path, "read") from error
         total += len(content)
         if total > MAX_BYTES:
-            raise ConfigError(f"{directory}/.treadle has more than {MAX_BYTES >> 20} MiB", hint="it is for settings")
+            raise ConfigError(f"{directory}/.treadle has more than {MAX_BYTES >> 20} MiB", hint="move some elsewhere")
         digest.update(f"{len(name)}:{name}:{len(content)}:".encode(errors="surrogateescape") + content)
     return "sha256:" + digest.hexdigest(), names
 
@@ -159,7 +159,7 @@ def _files_that_matter(directory: str) -> Iterator[str]:
             path = os.path.join(folder, name)
             number += 1
             if number > MAX_FILES:
-                raise ConfigError(f"{directory}/.treadle has more than {MAX_FILES} files", hint="it is for settings")
+                raise ConfigError(f"{directory}/.treadle has more than {MAX_FILES} files", hint="move some elsewhere")
             if os.path.isfile(path):
                 yield os.path.relpath(path, directory)
             else:

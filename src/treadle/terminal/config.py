@@ -40,10 +40,10 @@ def load(settings: TerminalSettings, named: str = "") -> list[str]:
                 raise ConfigError(f"{path}: {name} is {value!r}, which has the wrong type")
             setattr(settings, name, os.path.expanduser(str(value)) if name == "log_file" else value)
     if settings.log_level not in ("trace", "debug", "info", "warn", "error", "off"):
-        raise ConfigError(f"{path}: log_level is {settings.log_level!r}", hint="debug, info, warn, error or off")
+        raise ConfigError(f"{path}: log_level cannot be {settings.log_level!r}", hint="debug, info, warn, error or off")
     settings.log_level = "debug" if settings.log_level == "trace" else settings.log_level
     if settings.resize_policy not in POLICIES:
-        raise ConfigError(f"{path}: resize_policy is {settings.resize_policy!r}", hint=", ".join(POLICIES))
+        raise ConfigError(f"{path}: resize_policy cannot be {settings.resize_policy!r}", hint=", ".join(POLICIES))
     if "socket_dir" in body:
         settings.directory = os.path.expanduser(str(body["socket_dir"]))
     if "classifier" in body:

@@ -374,7 +374,7 @@ def bring_files(source: str, target: str, paths: Sequence[str], cap: int = COPY_
                 left -= _bring(source if linked else old, new, os.path.normpath(path), left)
             except _TooMuch:
                 raise WorkspaceError(
-                    f"the files to copy from {source} has more than {cap} bytes",
+                    f"the files to copy from {source} have more than {cap} bytes",
                     hint="name what the check needs with --bring",
                 ) from None
             except OSError as error:

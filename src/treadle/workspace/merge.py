@@ -183,7 +183,7 @@ class MergePlan:
         if entry is None:
             return None
         if entry.mode == GITLINK:
-            raise _Refused("a submodule was changed, which has no files to bring")
+            raise _Refused("a submodule was changed, which cannot be merged")
         return File(data=self.content[entry.blob], link=entry.is_link, executable=entry.executable)
 
     def _check_place(self, path: str) -> None:

@@ -115,7 +115,7 @@ class UserRepository:
         """The content of a file that anyone could have written; WorkspaceError when it is larger."""
         if (size := int(self.run("cat-file", "-s", name).stdout)) > most:
             what = f"{name} has {size} bytes, and at most {most >> 20} MiB are read"
-            raise WorkspaceError(what, hint="it was not written for this: remove it")
+            raise WorkspaceError(what, hint="Treadle did not write it: remove it")
         return self.run("cat-file", "blob", name).stdout
 
     def note(self, ref: str, commit: str, most: int) -> bytes | None:

@@ -5,10 +5,14 @@ from pathlib import Path
 from tests.agent.commands.conftest import ran
 from tests.agent.conftest import SAY, Opened
 from tests.scripts import calls
+from treadle.agent.native import NativeAgent
+from treadle.agent.providers.script import parse
 from treadle.agent.session import NativeSession
 from treadle.agent.transcript import Transcript
 from treadle.events import AnyEvent, ToolDenied
+from treadle.session import SessionSpec
 from treadle.sessions.totals import run_turn
+from treadle.testing.server import ModelServer
 
 WRITE = calls("write_file", {"file_path": "made.txt", "content": "hello"})
 
@@ -30,6 +34,17 @@ async def test_a_model_that_cannot_be_had_leaves_the_old_one(opened: Opened) -> 
     session = await opened()
     assert "cannot read the script" in await ran(session, "model scripted:/nowhere", ok=False)
     assert (await turn(session))[-1].text == "done"  # type: ignore[union-attr]
+
+
+async def test_without_a_name_the_models_of_the_service_are_listed(opened: Opened, work: Path) -> None:
+    async with ModelServer(parse(f'model = "theirs-7"\n{SAY}')) as server:
+        session = await NativeAgent({"TREADLE_BASE_URL": server.url}).open(
+            SessionSpec.of(cwd=str(work), model="chat:mine")
+        )
+        assert (await ran(session, "model")).splitlines()[1:] == ["chat:mine", "chat:theirs-7"]
+    assert (await ran(session, "model")).splitlines()[1:] == ["chat:mine"], "the service is gone"
+    await session.close()
+    assert "theirs" not in await ran(await opened(), "model")
 
 
 async def test_permissions_are_listed_and_added_for_the_session(opened: Opened, work: Path) -> None:

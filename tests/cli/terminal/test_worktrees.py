@@ -96,7 +96,7 @@ def test_commits_of_its_own_keep_the_worktree_until_they_are_brought_or_thrown_a
     assert (code, out) == (0, f"1 changed files are in {source.resolve()} now\n")
     assert "is kept: it has commits of its own" in err and root.exists()
     code, out, err = here.run("merge", "w", "--branch", "--discard")
-    assert (code, out) == (2, "") and "exclude each other" in err and root.exists()
+    assert (code, out) == (2, "") and "cannot be combined" in err and root.exists()
     branch = here("merge", "w", "--branch").removeprefix("the branch ").removesuffix(" has it\n")
     assert git(source, "log", "-1", "--format=%s", branch) == "its own\n"
     assert here("merge", "w", "--discard") == f"the worktree {root} is gone\n" and not root.exists()

@@ -190,9 +190,9 @@ async def test_garbage_and_unknown_records_are_warned_about_and_cost_nothing_els
     await echo.say(b"{not json\n", b"[]\n", b"\n", {"type": "weird"}, {"type": "keep_alive"}, prompt("fine"))
     assert (await echo.until("result"))["result"] == "fine"
     assert [warning.partition(":")[0] for warning in echo.warnings] == [
-        "a line on stdin is left out",
-        "a line on stdin is left out",
-        "a record of type 'weird' on stdin is left out",
+        "a line on stdin is ignored",
+        "a line on stdin is ignored",
+        "a record of type 'weird' on stdin is ignored",
     ]
 
 

@@ -100,7 +100,7 @@ async def test_rules_of_the_host_hold_for_the_session_and_say_when_they_are_not_
         await apply([{**RULES, "destination": "session"}], session, warnings.append)
         assert warnings == []
         await apply([{**RULES, "behavior": "deny"}], session, warnings.append)
-        assert warnings == ["the rules of a permission update hold for this session and are not kept"]
+        assert warnings == ["the rules of a permission update apply to this session only"]
         listed = await Inquiries(session).answer({"subtype": "list_permission_rules"})
         assert listed is not None
         found = {(each["behavior"], each["rule"]) for each in listed["state"]["rules"]}

@@ -378,7 +378,7 @@ async def test_calls_are_counted_by_what_is_seen_of_a_worker_that_reports_no_usa
 
 @pytest.mark.parametrize("seconds", [0, -1, True, "5", None])
 def test_the_time_for_a_first_answer_is_a_number_of_seconds(seconds: Any) -> None:
-    with pytest.raises(ConfigError, match="the option handshake of a worker is") as wrong:
+    with pytest.raises(ConfigError, match="the option handshake of a worker cannot be") as wrong:
         launched(CARDS[0], Launch(argv=("w",), options={"handshake": seconds}))
     assert wrong.value.hint == "give a number of seconds"
     assert launched(CARDS[0], Launch(argv=("w", "a b"), options={"handshake": 0.5})).name == "worker:w 'a b'"

@@ -68,8 +68,8 @@ def test_a_file_that_changed_since_it_was_trusted_is_not_trusted(repository: Pat
     ("text", "problem"),
     [
         ("[project]\ncolour = 'red'\n", "colour"),
-        ("[project]\ntask = 'always this'\n", "`task` is given with each order"),
-        ("[project]\nby = 'root'\n", "`by` is given with each order"),
+        ("[project]\ntask = 'always this'\n", "`task` cannot have a default"),
+        ("[project]\nby = 'root'\n", "`by` cannot have a default"),
         ("[order]\nverify = 'x'\n", "neither \\[project\\] nor"),
         ("[templates]\nfix = 3\n", "is not a table"),
     ],

@@ -249,7 +249,7 @@ def test_the_program_is_brought_as_an_archive_to_one_of_the_same_kind_and_else_a
     told: list[str] = []
     machines._bring(machine, {"python": "3.11", "kind": machines.kind()}, told.append)
     assert given.read_bytes()[:2] == b"\x1f\x8b" and told == [
-        f"program bringing treadle {__version__} (it had none)",
+        f"program installing treadle {__version__} (it had none)",
         f"program treadle {__version__} is in {machines.PLACE} there",
     ]
     machines._bring(machine, {"python": "3.12", "kind": "other", "treadle": "treadle 0.1"}, told.append)

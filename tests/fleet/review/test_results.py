@@ -64,9 +64,9 @@ async def test_what_is_not_there_says_whether_it_will_be(bus: Bus) -> None:
     for name, why in (("o1", "has not ended yet"), ("o2", "has no changes")):
         with pytest.raises(NotFound, match=f"the order {name} {why}"):
             await results.diff(bus, name)
-    with pytest.raises(NotFound, match="the order o1 has not ended yet: there is no receipt of one") as refused:
+    with pytest.raises(NotFound, match="the order o1 has not ended yet, so no run has a receipt") as refused:
         await results.run_receipt(bus, "o1")
-    assert refused.value.hint == "treadle fleet show has the order's"
+    assert refused.value.hint == "`treadle fleet show`"
     await bus.put("receipt.o1", encode(OrderReceipt(order="o1", outcome="done")))
     with pytest.raises(NotFound, match="was done, or ended, without a run of an agent"):
         await results.run_receipt(bus, "o1")

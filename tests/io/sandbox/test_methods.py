@@ -117,7 +117,7 @@ NEITHER = "bubblewrap: there is no program bwrap; landlock: this kernel has vers
 def test_the_best_method_that_works_is_taken_and_what_it_cannot_do_is_said(machine: Machine) -> None:
     part = machine.has(WORKS)
     assert (part.method, part.divides, part.network, part.problems) == ("bubblewrap", False, True, ())
-    why = "this machine has too many mounts to show them one by one (more than -1 steps)"
+    why = "this machine has too many mounts for a sandbox (more than -1 steps)"
     assert part.cannot[-2:] == (methods.UNDIVIDED.format(why), "keep programs from FIFOs outside")
     other = machine.has(version=3)
     assert (other.method, other.divides, other.network) == ("landlock", False, False)

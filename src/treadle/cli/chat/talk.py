@@ -167,7 +167,7 @@ async def _export(talk: Talk, args: str) -> str:
     elif ending == ".md":
         data = as_markdown(found).encode()
     else:
-        raise ConfigError(f"{path} has no known ending", hint="a name that ends in .md or .json")
+        raise ConfigError(f"the format of {path} is unknown", hint="end the name in .md or .json")
     if os.path.exists(path):
         raise ConfigError(f"{path} exists already", hint="/export OTHER-NAME")
     write_atomic(path, data)

@@ -200,7 +200,7 @@ def say(name: str, text: str, now: bool, after_turn: bool, edit: int | None, as_
     the agent.
     """
     if now and after_turn:
-        raise ConfigError("--now and --after-turn exclude each other", hint="give one of --now and --after-turn")
+        raise ConfigError("--now and --after-turn cannot be combined", hint="give one of them")
 
     async def work(bus: Any, order: str) -> str:
         if edit is not None:

@@ -136,7 +136,7 @@ def check(request: RelayRequest) -> None:
     """Raises Denied for what may not be asked from inside."""
     if request.command in RECORDS:
         raise Denied(
-            f"{request.command} works on records in the worktree, which a relay does not change",
+            f"{request.command} cannot change records of the worktree from inside a sandbox",
             hint="read them in .planning, or run this outside of the sandbox",
         )
     known = ALLOWED.get(request.command, {}).values()

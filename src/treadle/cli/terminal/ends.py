@@ -206,7 +206,7 @@ Exit codes: 0 done, or no changes. 1 conflicts, or another failure.
 def merge_command(given: Arguments) -> int:
     (name,) = given.exactly(1, "one id")
     if {"--branch", "--discard"} <= given.flags:
-        raise UsageError("--branch and --discard exclude each other")
+        raise UsageError("--branch and --discard cannot be combined")
     from treadle.terminal import worktree
 
     where = place(given, name)
@@ -236,7 +236,7 @@ def _apply(where: Place, workspace: Workspace, anyway: bool, as_json: bool) -> i
     if not worktree.runs(where):
         left = workspace.release(applied=True)
         if left:
-            warn(f"treadle: {left} is kept: it has commits of its own (--branch brings them, --discard removes it)")
+            warn(f"treadle: {left} is kept: it has commits of its own (--branch keeps them, --discard deletes it)")
     return _report(as_json, "merged", source, changed)
 
 

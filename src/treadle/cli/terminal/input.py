@@ -271,7 +271,7 @@ def send_command(given: Arguments) -> int:
         raise UsageError("there is nothing to send")
     anyway = bool(given.flags & {"--anyway", "--force"})
     if anyway and queues:
-        raise UsageError("--when-idle and --anyway exclude each other")
+        raise UsageError("--when-idle and --anyway cannot be combined")
     how = (wire.REPLACE if "--replace" in given.flags else 0) | (wire.WHEN_IDLE if queues else 0)
     limit = given.number("--timeout", 0.0)
     deadline = time.monotonic() + limit if "--timeout" in given.values else None

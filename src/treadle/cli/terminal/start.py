@@ -175,7 +175,7 @@ def restore_command(given: Arguments) -> int:
     if bool(given.rest) == ("--all" in given.flags):
         raise UsageError("expected ids, or --all")
     if "--fresh" in given.flags and given.flags & {"--all", "--choose"}:
-        raise UsageError("--fresh needs ids, and excludes --choose")
+        raise UsageError("--fresh needs ids, and cannot be combined with --choose")
     from treadle.terminal import restore
     from treadle.terminal.detectors import by_command
 

@@ -540,9 +540,9 @@ async def apply(updates: Any, session: Session, warn: Warn) -> None:
                 with _warned(warn):
                     session.add_rule(verdict, rule)
             if table.get("destination") != "session":
-                warn("the rules of a permission update hold for this session and are not kept")
+                warn("the rules of a permission update apply to this session only")
         else:
-            warn("a permission update of the host is left out: such calls are asked about again")
+            warn("a permission update of the host is ignored: such calls are asked about again")
 
 
 @contextmanager
@@ -550,7 +550,7 @@ def _warned(warn: Warn) -> Iterator[None]:
     try:
         yield
     except TreadleError as error:
-        warn(f"a permission update of the host is left out: {error}")
+        warn(f"a permission update of the host is ignored: {error}")
 
 
 async def put_to_tool(session: Session, ask: AskTool, warn: Warn) -> None:
@@ -753,7 +753,7 @@ class StreamInput:
 
     async def _take(self, record: wire.Record | RemoteProtocolError) -> None:
         if isinstance(record, RemoteProtocolError):
-            self._warn(f"a line on stdin is left out: {record}")
+            self._warn(f"a line on stdin is ignored: {record}")
             return
         kind = record.get("type")
         if kind == "user":
@@ -765,7 +765,7 @@ class StreamInput:
         elif kind == "control_response":
             await self._answered(_table(record.get("response")))
         elif kind != "keep_alive":
-            self._warn(f"a record of type {kind!r} on stdin is left out")
+            self._warn(f"a record of type {kind!r} on stdin is ignored")
 
     # HostRequests
 

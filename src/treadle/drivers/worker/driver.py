@@ -204,7 +204,7 @@ def launched(card: Card, launch: Launch) -> WorkerAgent:
     """Called by `agents.py`. The option `handshake`: how many seconds a worker has for its first answer."""
     seconds = launch.options.get("handshake", HANDSHAKE)
     if not isinstance(seconds, int | float) or isinstance(seconds, bool) or seconds <= 0:
-        raise ConfigError(f"the option handshake of a worker is {seconds!r}", hint="give a number of seconds")
+        raise ConfigError(f"the option handshake of a worker cannot be {seconds!r}", hint="give a number of seconds")
     patience = Patience(handshake=float(seconds))
     return WorkerAgent(launch.argv, writes=launch.writes, hosts=launch.hosts, patience=patience)
 

@@ -260,7 +260,7 @@ def _bring(machine: Machine, seen: dict[str, str], say: Progress) -> None:
             f"{machine.where} has {has}, and 3.11 is needed",
             hint="install python3 and python3-venv there",
         )
-    say(f"program bringing treadle {__version__} (it had {seen.get('treadle') or 'none'})")
+    say(f"program installing treadle {__version__} (it had {seen.get('treadle') or 'none'})")
     alike = seen.get("kind") == kind()
     if not (alike and _unpacked(machine, say)):
         machine.run(INSTALL, stdin=wheel(), timeout=900)
@@ -272,7 +272,7 @@ def _unpacked(machine: Machine, say: Progress) -> bool:
     try:
         machine.run(f"exec python3 -c {shlex.quote(UNPACK)}", stdin=archive(), timeout=900)
     except LocalError as error:
-        say(f"program the libraries of this machine do not run there ({error}): it fetches its own")
+        say(f"program the libraries of this machine do not run there ({error}): installing its own")
         return False
     return True
 

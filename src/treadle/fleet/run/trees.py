@@ -66,7 +66,7 @@ def prepare(spec: Spec, root: str, path: str, store: str, left: Left | None = No
     With `left`, the files are as an earlier attempt left them; `bundle` has its commits.
     """
     if not os.path.isdir(root):
-        raise WorkspaceError(f"there is no directory {root} on this node", hint="give labels of a node that has it")
+        raise WorkspaceError(f"there is no directory {root} on this node", hint="choose a node that has it: --label")
     user = None if spec.in_place else checkouts.find(root)
     if user is None:
         return WorkTree(root=root)

@@ -134,7 +134,7 @@ def _point(at: int, name: bytes, is_file: bool) -> int:
             os.close(os.open(name, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600, dir_fd=at))
         else:
             os.mkdir(name, 0o700, dir_fd=at)
-    raise OSError(errno.EBUSY, f"{os.fsdecode(name)} is changed by another program")
+    raise OSError(errno.EBUSY, f"{os.fsdecode(name)} is being changed by another program")
 
 
 def _writable(library: Any, layers: list[bytes], target: bytes) -> None:

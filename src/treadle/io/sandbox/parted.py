@@ -91,7 +91,7 @@ class MachineView:
 
     def _show(self, path: str) -> None:
         if len(self._steps) > MOST:
-            raise LocalError(f"this machine has too many mounts to show them one by one (more than {MOST} steps)")
+            raise LocalError(f"this machine has too many mounts for a sandbox (more than {MOST} steps)")
         inside = os.fsdecode(view.ROOT) + path
         if os.path.islink(path):
             self._steps.append((view.LINK, os.readlink(path), inside))

@@ -114,4 +114,4 @@ def apply(*, unix_sockets: bool = True) -> None:
     steps = ctypes.create_string_buffer(bytes_, len(bytes_))
     described = struct.pack("HxxxxxxP", len(bytes_) // 8, ctypes.addressof(steps))
     if ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_SECCOMP, 2, described, 0, 0) != 0:
-        raise OSError(ctypes.get_errno(), "the kernel takes no filter of system calls")
+        raise OSError(ctypes.get_errno(), "the kernel refuses the seccomp filter")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import html
+import os
 import time
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,6 +15,7 @@ from starlette.responses import HTMLResponse, Response
 
 from treadle.errors import TreadleError
 from treadle.fleet import client
+from treadle.redact import Redactor
 from treadle.serve.api.calls import Asking, RequestBody, call
 from treadle.serve.envelope import RequestRefused, answer, failure
 from treadle.serve.gate import BODY_SECONDS, Gate, address_of
@@ -188,8 +190,8 @@ HIDDEN = {0x061C, 0x180E, 0xFEFF, *range(0x200B, 0x2010), *range(0x2028, 0x202F)
 
 
 def shown(text: str) -> str:
-    """An agent's text with invisible characters made visible, as on the page."""
+    """An agent's text without secrets, and with invisible characters made visible, as on the page."""
     return "".join(
         f"⟨U+{ord(letter):04X}⟩" if ord(letter) in HIDDEN or (ord(letter) < 32 and letter not in "\n\t") else letter
-        for letter in text
+        for letter in Redactor.of_environment(os.environ).text(text)
     )

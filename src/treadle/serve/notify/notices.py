@@ -76,7 +76,7 @@ def parse(target: str) -> Target:
     kind, _, rest = target.partition(":")
     if kind == "env":
         if not (found := os.environ.get(rest, "")) or found.startswith("env:"):
-            raise ConfigError(f"the environment has no {rest} that is a target for notices")
+            raise ConfigError(f"the variable {rest} is not set to a notification target")
         return parse(found)
     if kind == "command" and shlex.split(rest):
         return lambda notice, key: _command(shlex.split(rest), notice)

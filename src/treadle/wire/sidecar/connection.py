@@ -385,7 +385,7 @@ class Connection(base.Connection[Message]):
         twice = repeated_field(line)
         if twice is not None:
             # Readers disagree on which of the two counts, so the line is refused.
-            raise msgspec.ValidationError(f"it says `{twice}` twice")
+            raise msgspec.ValidationError(f"it has `{twice}` twice")
         if kind not in KINDS:
             self.notes.append(Deviation(where=kind, problem="unknown kind of message", value=tree))
             return UnknownEnvelope(t=kind, body=tree)
