@@ -44,7 +44,7 @@ def test_an_unknown_name_lists_those_there_are() -> None:
     ("name", "said"),
     [
         ("worker: ", "lacks its command .such as --agent 'worker:my-agent --flag'"),
-        ("a2a:", "names no url .such as --agent 'a2a:https://agent.example'"),
+        ("a2a:", "lacks its url .such as --agent 'a2a:https://agent.example'"),
     ],
 )
 def test_a_prefix_without_what_follows_says_what_is_missing(name: str, said: str) -> None:

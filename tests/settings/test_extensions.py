@@ -82,7 +82,10 @@ def test_a_name_of_ours_is_never_anothers(tmp_path: Path, monkeypatch: pytest.Mo
     [
         ("CARD = 1\n", "mine of odd 0.1.0 is not a Card"),
         ("raise RuntimeError('broken')\n", "mine of odd 0.1.0 cannot be loaded: RuntimeError: broken"),
-        ("from treadle.drivers.card import Card\nCARD = Card(name='x', title='', driver='', how='')\n", "is named 'x'"),
+        (
+            "from treadle.drivers.card import Card\nCARD = Card(name='x', title='', driver='', how='')\n",
+            "card named 'x'",
+        ),
     ],
 )
 def test_what_is_no_agent_is_refused_with_the_reason(

@@ -101,11 +101,11 @@ def test_a_directory_full_of_files_or_bytes_is_refused(repo: Path, monkeypatch: 
     (repo / ".treadle" / "third").write_text("ab")
     assert trust.trust(str(repo)), "three files, and ten bytes with `exit 0` and `{}`"
     (repo / ".mcp.json").write_text("{ }")
-    with pytest.raises(ConfigError, match="has more than 0 MiB .it is for settings"):
+    with pytest.raises(ConfigError, match="has more than 0 MiB .move some elsewhere"):
         trust.trust(str(repo))
     assert not trust.is_trusted(str(repo))
     (repo / ".treadle" / "fourth").touch()
-    with pytest.raises(ConfigError, match="has more than 3 files .it is for settings"):
+    with pytest.raises(ConfigError, match="has more than 3 files .move some elsewhere"):
         trust.trust(str(repo))
 
 

@@ -8,7 +8,6 @@ import os
 import platform
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
 from datetime import date
 from functools import partial
 from pathlib import Path
@@ -273,7 +272,6 @@ IDLE = 0.02
 """After this many idle seconds from the start, there is time to load what a turn needs."""
 LOOK_SECONDS = 10.0
 """How long a look at the workspace may take, which a turn waits for."""
-MENU_SECONDS = 5.0
 T = TypeVar("T")
 GOES_ON = 8  # how often in a turn a hook may make the agent continue when it is done
 CAPABILITIES: Mapping[str, Any] = dict.fromkeys((*ABILITIES, "guards"), "native")
@@ -814,12 +812,9 @@ class NativeSession(BaseSession):
         return await asyncio.to_thread(menu_of, current, self.spec.cwd, configuration.settings, configuration.env)
 
     async def served(self) -> list[str]:
-        """The names of the menu, and those that the model's service lists if it answers soon."""
-        known, models = [each.id for each in (await self.menu()).offered], getattr(self.provider, "models", None)
-        with suppress(TreadleError, TimeoutError):
-            async with asyncio.timeout(MENU_SECONDS):
-                known += [f"{self.provider.name}:{model}" for model in await models()] if models else []
-        return [*dict.fromkeys(known)]
+        from treadle.agent.offered_models import all_names
+
+        return await all_names(await self.menu(), self.provider)
 
     async def _close(self) -> None:
         await self._hooks.over()

@@ -217,7 +217,7 @@ KINDS: dict[str, tuple[str, Callable[[], Iterator[Stored]], str]] = {
     "trees": ("30d", _trees, "worktrees of terminals that have ended (`run --worktree`)"),
     "worktrees": ("30d", _agent_worktrees, "worktrees of agents that work beside others, after they have ended"),
     "tasks": ("30d", _tasks, "background agents that have ended (`--detach`)"),
-    "removed": ("30d", _removed, "files that a sandboxed command put where it must not"),
+    "removed": ("30d", _removed, "files that a sandboxed command created where it may not"),
     "pasted": ("30d", _pasted, "images pasted into a chat"),
     "runs": ("30d", _runs, "workspaces, patches and artifacts of runs; receipts stay"),
     "evidence": ("90d", _evidence, "records of checks"),
