@@ -1,15 +1,21 @@
 """The models of our own agent, for people who choose one."""
 
+from __future__ import annotations
+
 import asyncio
 from collections.abc import Mapping
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
-from treadle.agent.messages import Provider
 from treadle.agent.providers.names import VENDORS, model_settings
 from treadle.agent.stored_sessions import list_sessions
 from treadle.errors import TreadleError
 from treadle.session import ModelMenu, OfferedModel
 from treadle.settings.config import Settings
+
+if TYPE_CHECKING:
+    from treadle.agent.configuration import Configuration
+    from treadle.agent.messages import Provider
 
 MOST = 50
 """How many models are named."""
@@ -24,17 +30,14 @@ def own_models(settings: Settings, env: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for name in (*chosen, *models.aliases, *keys) if name))[:MOST]
 
 
-def menu_of(current: str, cwd: str, settings: Settings, env: Mapping[str, str]) -> ModelMenu:
-    """The same, after those that sessions of this directory have used. Reads the list of sessions."""
-    used = [entry.model for entry in list_sessions(cwd)]
-    names = dict.fromkeys([current, *used, *own_models(settings, env)])
-    return ModelMenu(current=current, offered=tuple(OfferedModel(id=name, name=name) for name in names if name)[:MOST])
-
-
-async def all_names(menu: ModelMenu, provider: Provider) -> list[str]:
-    """Those of a menu, and those that the model's service lists if it answers soon."""
-    known, models = [each.id for each in menu.offered], getattr(provider, "models", None)
+async def menu_of(current: str, cwd: str, configuration: Configuration, provider: Provider | None) -> ModelMenu:
+    """The same, after those that sessions of this directory have used, and before what the provider lists soon."""
+    used = [entry.model for entry in await asyncio.to_thread(list_sessions, cwd)]
+    names = [current, *used, *own_models(configuration.settings, configuration.env)][:MOST]
     with suppress(TreadleError, TimeoutError):
-        async with asyncio.timeout(SECONDS):
-            known += [f"{provider.name}:{model}" for model in await models()] if models else []
-    return [*dict.fromkeys(known)]
+        if provider and (models := getattr(provider, "models", None)):
+            async with asyncio.timeout(SECONDS):
+                names += [f"{provider.name}:{model}" for model in await models()]
+    return ModelMenu(
+        current=current, offered=tuple(OfferedModel(id=name, name=name) for name in dict.fromkeys(names) if name)
+    )

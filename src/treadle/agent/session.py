@@ -805,16 +805,11 @@ class NativeSession(BaseSession):
 
         return replay(self.transcript.records, self.transcript.image_file)
 
-    async def menu(self) -> ModelMenu:
+    async def menu(self, asking: bool = False) -> ModelMenu:
         from treadle.agent.offered_models import menu_of
 
-        current, configuration = self.model or f"{self.provider.name}:{self.provider.model}", self.configuration
-        return await asyncio.to_thread(menu_of, current, self.spec.cwd, configuration.settings, configuration.env)
-
-    async def served(self) -> list[str]:
-        from treadle.agent.offered_models import all_names
-
-        return await all_names(await self.menu(), self.provider)
+        current = self.model or f"{self.provider.name}:{self.provider.model}"
+        return await menu_of(current, self.spec.cwd, self.configuration, self.provider if asking else None)
 
     async def _close(self) -> None:
         await self._hooks.over()

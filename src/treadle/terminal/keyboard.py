@@ -164,6 +164,6 @@ def check_lines(data: bytes) -> None:
     longest = max((len(line) for line in data.replace(b"\r", b"\n").split(b"\n")), default=0)
     if longest > LINE_MAX:
         raise ConfigError(
-            f"a line of {longest} bytes would be cut: the kernel passes this program at most {LINE_MAX} bytes of a line",
+            f"a line of {longest} bytes would be cut: the program gets at most {LINE_MAX} bytes of a line",
             hint="put newlines into it, or give it to the program as a file",
         )
