@@ -185,7 +185,7 @@ def test_a_text_is_typed_as_it_is(here: Here) -> None:
         ((), 2, "expected an id and a text"),
         (("x",), 2, "there is nothing to send"),
         (("x", "a", "--when-idle", "--anyway"), 2, "--when-idle and --anyway cannot be combined"),
-        (("x", "a", "--when-idle", "--force"), 2, "--when-idle and --anyway exclude"),
+        (("x", "a", "--when-idle", "--force"), 2, "--when-idle and --anyway cannot"),
         (("x", "--answer", "1", "more"), 2, "--answer takes one key and no other text"),
         (("x", "--answer", "1", "--enter"), 2, "--answer takes one key and no other text"),
         (("x", "--cancel", "many"), 2, "--cancel must be a number"),
