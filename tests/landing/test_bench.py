@@ -261,7 +261,7 @@ def test_a_change_is_brought_into_the_store_whole_or_not_at_all(building: Buildi
     with pytest.raises(WorkspaceError, match=f"has no commit {'1' * 12}, the base of one") as error:
         building.bench.keep("one", one.commit, bundle, "1" * 40)
     assert error.value.hint == "git fetch"
-    with pytest.raises(WorkspaceError, match=f"the bundle of two has {one.commit[:12]} and not {two.commit[:12]}"):
+    with pytest.raises(WorkspaceError, match=f"the bundle of two contains {one.commit[:12]}, not {two.commit[:12]}"):
         building.bench.keep("two", two.commit, bundle, building.base)
     building.bench.keep("one", one.commit, bundle, building.base)
     assert building.bench.store.ref("refs/train/one") == one.commit
