@@ -201,7 +201,7 @@ def test_only_listed_commands_pass(monkeypatch: pytest.MonkeyPatch) -> None:
     for command, *words in (["claim", "release", "--haid", BOB], ["haid", "heartbeat", BOB]):
         with pytest.raises(Denied, match=f"only {ANN} can act"):
             check(RelayRequest("", command, words))
-    with pytest.raises(Denied, match="protocol works on records in the worktree"):
+    with pytest.raises(Denied, match="protocol cannot change records of the worktree"):
         check(RelayRequest("", "protocol", ["init"]))
 
 

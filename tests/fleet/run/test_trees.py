@@ -229,7 +229,7 @@ def test_without_a_repository_or_in_place_the_agent_works_where_the_files_are(re
     assert not os.path.exists(work) and (repository / "a.txt").exists()
     with pytest.raises(WorkspaceError, match=f"there is no directory {work} on this node") as refused:
         trees.prepare(spec, work, work, work)
-    assert refused.value.hint == "give labels of a node that has it"
+    assert refused.value.hint == "choose a node that has it: --label"
     with pytest.raises(WorkspaceError, match="has no branch or commit 'nothing'") as empty:
         trees.prepare(replace(here, in_place=False, base="nothing"), str(repository), work, work)
     assert empty.value.hint == "did you mean main?"
