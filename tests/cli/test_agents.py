@@ -5,13 +5,15 @@ import json
 import os
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
 from tests.installed import treadle
 from tests.stand_ins import REPLAY
-from treadle.cli.agents import agents, greeted, installed
+from treadle.cli.agents import FoundAgent, agents, greeted, installed
+from treadle.cli.doctor import agent_finding
 from treadle.io.paths import config_file
 from treadle.settings.config import AgentSettings
 
@@ -61,6 +63,14 @@ def test_an_agent_that_is_named_and_does_not_answer_is_a_failure() -> None:
     assert CliRunner().invoke(agents, ["absent"]).exit_code == 1
     done = CliRunner().invoke(agents, ["claude", "--ask"])
     assert done.exit_code == 0 and "driven by stream-json" in done.output and "  sees ANTHROPIC_" in done.output
+
+
+@pytest.mark.parametrize(("answers", "account"), [(False, None), (True, ""), (True, "a person"), (None, None)])
+def test_doctor_says_where_the_key_of_each_agent_is_whatever_its_state(
+    answers: bool | None, account: str | None
+) -> None:
+    state: Any = {"answers": answers, "account": account, "error": "broken", "model_wire": "key inside: why"}
+    assert "; key inside: why" in agent_finding(FoundAgent(name="x", title="X", how="h", path="/x", **state)).says
 
 
 def test_losses_are_told_with_their_reasons() -> None:

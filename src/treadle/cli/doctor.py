@@ -185,6 +185,7 @@ def agent_finding(found: FoundAgent) -> Finding:
         says += f"; newer than our recordings ({found.recorded[-1]}), so what is new in it is not known"
     elif found.older:
         says += f"; older than our recordings ({found.recorded[0]}), so it may lack what is declared"
+    says += f"; {found.model_wire}" if found.model_wire else ""
     if found.answers is False:
         fix = f"treadle agents {found.name}: {found.error}"
         return Finding(
@@ -195,8 +196,7 @@ def agent_finding(found: FoundAgent) -> Finding:
         return Finding(area="agents", name=found.name, ok=False, says=f"{says}; answers; not signed in", fix=fix)
     answers = "; answers" if found.answers else ""
     signed = f"; {found.account}" if found.account else ""
-    wire = f"; {found.model_wire}" if found.model_wire else ""
-    return Finding(area="agents", name=found.name, ok=True, says=f"{says}{answers}{signed}{wire}")
+    return Finding(area="agents", name=found.name, ok=True, says=f"{says}{answers}{signed}")
 
 
 def parts(offline: bool) -> Iterator[Finding]:

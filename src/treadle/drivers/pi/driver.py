@@ -71,6 +71,8 @@ class PiSession(DrivenSession):
             return await answer
         finally:
             del self._waiting[id]
+            if not answer.cancel() and not answer.cancelled():
+                answer.exception()  # where saying it failed, too, no one else reads this
 
     def _part(self, error: TreadleError) -> None:
         super()._part(error)
