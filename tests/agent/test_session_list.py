@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from treadle.agent.messages import UserMessage
-from treadle.agent.stored_sessions import TAIL, SessionDocument, as_markdown, find_session, list_sessions
+from treadle.agent.stored_sessions import TAIL, SessionDocument, as_markdown, find_session, list_sessions, under_way
 from treadle.agent.transcript import (
     KILLED,
     MessageRecord,
@@ -50,6 +50,13 @@ def test_sessions_are_listed_latest_first_and_found_by_id_beginning_or_name(tmp_
         find_session("", "/elsewhere")
     first.close()
     second.close()
+
+
+def test_what_stands_for_an_outside_agent_s_session_is_offered_to_no_one(tmp_path: Path) -> None:
+    with under_way("claude:1", str(tmp_path), "p"):
+        (entry,) = list_sessions(theirs=True)
+        assert (entry.theirs, entry.ending, list_sessions()) == ("claude:1", "running", [])
+    assert list_sessions(theirs=True) == []
 
 
 def test_what_is_no_history_is_left_out(tmp_path: Path) -> None:

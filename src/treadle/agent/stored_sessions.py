@@ -57,9 +57,10 @@ class ListedSession(msgspec.Struct, frozen=True, kw_only=True):
     theirs: str = ""
 
 
-def list_sessions(cwd: str | None = None) -> list[ListedSession]:
-    """All sessions, or those of one working directory, latest first. Unreadable ones are left out."""
-    return list(_entries(cwd))
+def list_sessions(cwd: str | None = None, *, theirs: bool = False) -> list[ListedSession]:
+    """All sessions, or those of one working directory, latest first. Unreadable ones are left out, and without `theirs`
+    what stands for a session of an outside agent."""
+    return [entry for entry in _entries(cwd) if theirs or not entry.theirs]
 
 
 def latest(cwd: str | None, state: str | None = None) -> ListedSession | None:
@@ -76,7 +77,7 @@ def find_session(wanted: str, cwd: str | None = None) -> str:
         if (last := latest(cwd)) is not None:
             return last.id
         raise NotFound(f"no session to continue in {cwd}", hint="start one, or name one: --resume ID")
-    entries = list_sessions()
+    entries = list_sessions(theirs=True)
     found = [entry.id for entry in entries if entry.name == wanted] or [
         entry.id for entry in entries if entry.id.startswith(wanted)
     ]

@@ -47,7 +47,7 @@ def _sessions() -> Iterator[Stored]:
     from treadle.agent.stored_sessions import list_sessions
     from treadle.agent.transcript import directory_of, remove
 
-    for each in list_sessions():
+    for each in list_sessions(theirs=True):
         place = directory_of(each.id)
         used = is_locked(os.path.join(place, "lock"))
         yield Stored(each.id, each.updated, (place,), partial(remove, each.id), used=used)

@@ -110,7 +110,7 @@ def sessions(ctx: click.Context, only_here: bool, as_json: bool) -> None:
     """
     if ctx.invoked_subcommand is not None:
         return
-    entries = list_sessions(here() if only_here else None)
+    entries = list_sessions(here() if only_here else None, theirs=True)
     if as_json:
         show_json(entries)
         return
