@@ -138,6 +138,35 @@ async def test_a_person_is_asked_with_everything_and_says_how_it_goes_on(
     assert record.landed == (decision == "allow") and (repository / "c.txt").exists() == (decision == "allow")
 
 
+@pytest.mark.parametrize("decision", ["allow", "deny"])
+async def test_what_a_reconciler_undoes_of_another_lands_only_when_a_person_agrees_and_both_say_so(
+    bus: Bus, start_node: Start, repository: Path, tmp_path: Path, decision: str
+) -> None:
+    await start_node()
+    one, two = [
+        work(
+            repository,
+            model(tmp_path, *writes("a.txt", f"{name}\n", turn=1), says("Done.", times="always"), name=name),
+            on_red="reconciler",
+        )
+        for name in ("first", "second")
+    ]
+    await give(bus, one, two)
+    await done(bus, one.id, two.id)
+    record = await landed(
+        bus, repository, one.id, two.id, until=lambda record: any(each.result for each in record.back)
+    )
+    (entry,) = record.back
+    assert record.landed == 1 and (repository / "a.txt").read_text() == "first\n"
+    assert (entry.first, entry.to) == (two.id, "person") and record.landing is None
+    await client.answer(bus, entry.by, decision)
+    record = await landed(bus, repository, until=settled)
+    agreed = decision == "allow"
+    assert record.landed == 1 + agreed and (repository / "a.txt").read_text() == ("second\n" if agreed else "first\n")
+    said = [(await client.get_order(bus, name)).result for name in (one.id, entry.result)]
+    assert (said[0].get("undone_by"), said[1].get("undoes")) == ((entry.result, one.id) if agreed else (None, None))
+
+
 class Steps:
     """What is sent back of a finished order, step by step, with no node at work."""
 
