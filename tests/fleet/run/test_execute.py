@@ -40,6 +40,17 @@ async def test_work_that_is_not_verified_is_not_done(
     assert ended[1].state == "failed" and "no such tool" in ended[1].why
 
 
+async def test_an_agent_that_ends_before_its_first_event_is_tried_again_where_the_work_is_to_land(
+    bus: Bus, start_node: Start, repository: Path
+) -> None:
+    await start_node()
+    order = replace(work(repository, "", backoff=0.1, attempts=2), agent="acp:false")
+    orders = [order, replace(order, id="b", land="main")]
+    await give(bus, *orders)
+    ended = [await client.wait(bus, each.id, 90) for each in orders]
+    assert [(each.state, len(each.attempts)) for each in ended] == [("failed", 1), ("failed", 2)]
+
+
 @pytest.mark.slow
 async def test_a_failed_check_is_sent_back_to_the_agent_within_its_attempts(
     bus: Bus, start_node: Start, repository: Path, tmp_path: Path

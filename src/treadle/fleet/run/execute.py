@@ -27,6 +27,7 @@ from treadle.errors import (
     Denied,
     DiskFull,
     NotFound,
+    PeerExited,
     TimedOut,
     TreadleError,
     Unsupported,
@@ -895,6 +896,8 @@ class Execution:
         met = (stopped, observed.error, self._last_turn, failure)
         why, reason = ("", "") if state == "done" else (of(*met), code_of(*met))
         fault = "" if state == "done" else fault_of(*met)
+        if reason == PeerExited.code and self.spec.land and not self._began:
+            fault = "ours"  # it has done nothing yet: agents that start at the same moment fail at a lock of their own
         output = observed.check.output_tail if observed.check is not None and fault == "verify" else ""
         return Ended(
             outcome=state,
