@@ -93,6 +93,10 @@ def state_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Mon
     log.setLevel(level)
 
 
+NO_KERNEL = "this kernel has no"
+"""Such a test may be skipped everywhere: no package brings what it needs."""
+
+
 def need(program: str) -> str:
     """The path of a system program, or skip this test and say why."""
     found = shutil.which(program)
@@ -117,7 +121,9 @@ def pytest_make_collect_report(
 
 def _not_skipped(report: Report) -> Report:
     if report.skipped and os.environ.get("TESTS_NO_SKIP"):
-        report.outcome = "failed"
         why = report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longrepr
+        if NO_KERNEL in str(why):
+            return report
+        report.outcome = "failed"
         report.longrepr = f"{report.nodeid} may not be skipped here: {why}"
     return report

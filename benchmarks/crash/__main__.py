@@ -127,7 +127,7 @@ async def drive(
 def table(results: list[dict[str, Any]]) -> str:
     """Two rows for each orchestrator, without faults and with: medians over the seeds, and the range where they differ.
     What landed in an hour is a ratio to the serial loop without faults."""
-    heads = ("orchestrator", "faults", *HEADS, "acts of a person", "1,000 tokens", "landed per hour", "first wrong, s")
+    heads = ("orchestrator", "faults", *HEADS, "acts", "1,000 tokens", "pace", "first wrong, s")
     lines = ["| " + " | ".join(heads) + " |", "|---" * len(heads) + "|"]
     groups: dict[tuple[str, str, str, bool], list[dict[str, Any]]] = {}
     for one in results:

@@ -33,7 +33,7 @@ GOING_ON: dict[str, tuple[str, ...]] = {
     "mcp": (),
     "worker": (),
     "sidecar": (),
-    "exec": ("--json", "go on"),
+    "exec": ("--json", "--dangerously-bypass-approvals-and-sandbox", "go on"),
     "host run": ("--task", "go on", "--agent", "native"),
     "-p": ("go on", "--permission-mode", "yolo", "--output-format", "stream-json"),
     "tail": ("-f", "here"),

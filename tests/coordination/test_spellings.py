@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import NO_KERNEL
 from tests.coordination.conftest import git, here
 from tests.coordination.test_held_files import HIDDEN, over
 from tests.coordination.test_pretool import BOB, ask
@@ -22,6 +23,8 @@ NFC, NFD = "caf\u00e9.ts", "cafe\u0301.ts"
 @pytest.fixture
 def folding(tmp_path: Path) -> Iterator[Path]:
     """A file system on which two names that differ in case are one: NTFS, as Windows has it."""
+    if not os.path.exists("/dev/fuse"):
+        pytest.skip(f"{NO_KERNEL} FUSE")
     image, place = tmp_path / "image", tmp_path / "folding"
     place.mkdir()
     image.write_bytes(b"")

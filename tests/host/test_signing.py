@@ -187,7 +187,7 @@ def test_a_command_signs_for_a_key_in_a_token_and_one_that_signs_with_another_ke
 
 
 def test_an_agent_signs_with_a_key_that_no_file_has_and_without_it_the_receipt_says_so(ssh_agent: Path) -> None:
-    with pytest.raises(NotFound, match="0 Ed25519 keys of the ssh agent fit .*it has me"):
+    with pytest.raises(NotFound, match="0 Ed25519 keys of the ssh agent fit .*name one of me"):
         use_agent_key("other")
     public = use_agent_key("").public_key
     signer = load_signer()

@@ -26,9 +26,10 @@ from treadle.cli.logs import JsonLines
 from treadle.fleet.run.runner import RedactedLines
 from treadle.gateway.recording import CallRecorder, RecordedRun, place_of
 from treadle.host import evidence
-from treadle.host.conclusion import redactor_of
+from treadle.host.conclusion import NOT_RECOVERED, _newly_failed, redactor_of
 from treadle.host.event_file import EventFile, encode_events
 from treadle.host.store import ReceiptStore
+from treadle.io.paths import state_dir
 from treadle.receipts.trace import Check
 from treadle.redact import Redactor
 from treadle.serve.api.devices import shown
@@ -115,12 +116,19 @@ def receipt(text: str) -> str:
     return json.dumps(to_builtins(seen.receipt(redactor_of(SAMPLE_ORDER))))
 
 
+def not_recovered(text: str) -> str:
+    os.makedirs(state_dir(), exist_ok=True)
+    _newly_failed({"a run": text})
+    return Path(state_dir(), NOT_RECOVERED).read_text()
+
+
 PLACES: dict[str, tuple[str, Callable[[str], str]]] = {
     "a line of the log": ("treadle/cli/logs.py", lambda text: JsonLines().format(record(text))),
     "a line of a runner's log": ("treadle/fleet/run/runner.py", lambda text: RedactedLines().format(record(text))),
     "a crash in the log": ("treadle/cli/logs.py", traceback),
     "a notice": ("treadle/serve/api/devices.py", shown),
     "a receipt": ("treadle/receipts/trace.py", receipt),
+    "a run that was not recovered": ("treadle/host/conclusion.py", not_recovered),
     "an order": ("treadle/host/store.py", order),
     "the output of a check": ("treadle/host/evidence.py", check),
     "events": ("treadle/host/event_file.py", event_file),
@@ -139,7 +147,6 @@ ELSEWHERE = {
     "treadle/cli/host.py": "gives it to events",
     "treadle/cli/sessions.py": "gives it to an export",
     "treadle/fleet/run/attempt.py": "messages of a fleet: tests/fleet/run/test_attempt.py",
-    "treadle/host/conclusion.py": "gives it to orders, events and receipts",
     "treadle/policy/environment.py": "looks for secrets, stores nothing",
     "treadle/receipts/expecting.py": "refuses secrets",
     "treadle/redact.py": "is it",

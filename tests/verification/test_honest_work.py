@@ -45,6 +45,25 @@ def test_a_fix_of_what_the_branch_tests_is_proven_where_the_base_is_checked(tmp_
     assert verified(tmp_path, BASE, changed(FIXED), UNITTEST, prove=True).word == "proven"
 
 
+FLAKY = """import unittest
+class Flaky(unittest.TestCase):
+    def test_now_and_then(self):
+        with open({runs!r}, "a+") as file:
+            file.write("x")
+            file.seek(0)
+            self.assertNotEqual(len(file.read()), {fails})
+"""
+
+
+@pytest.mark.parametrize(("change", "fails"), [({"calc.py": f"{FIXED['calc.py']}\n"}, 2), ({"test_more.py": MORE}, 3)])
+def test_a_flaky_test_that_fails_beside_the_one_that_is_added_accuses_no_one(
+    change: dict[str, str], fails: int, tmp_path: Path
+) -> None:
+    base = {**PASSING, "test_flaky.py": FLAKY.format(runs=str(tmp_path / "runs"), fails=fails)}
+    assert verified(tmp_path, base, {**base, **change}, UNITTEST).word == "passed"
+    assert len((tmp_path / "runs").read_text()) >= fails
+
+
 def test_a_check_that_runs_no_test_file_is_passed_and_says_what_it_did_not_check(tmp_path: Path) -> None:
     found = verified(tmp_path, BASE, changed(FIXED), f"{sys.executable} -m py_compile calc.py")
     assert found.word == "passed"

@@ -318,11 +318,13 @@ async def test_what_both_had_is_recalled_after_the_session_has_ended(top: Path, 
     assert again.head == "refs/heads/new" and again.refs["refs/heads/new"] == new and "refs/heads/main" in again.refs
     assert again._entries == direct.taking._entries == index_file.entries(again.user) != {}
     (direct.home / BASE).write_text("0 refs/heads/main")
-    with pytest.raises(WorkspaceError, match="s1 began with is not known: it was another release") as raised:
+    with pytest.raises(
+        WorkspaceError, match="starting point of session s1 cannot be read: missing, or of another release"
+    ) as raised:
         recalled(str(direct.home), "s1")
     assert raised.value.hint == f"its repository is {direct.private}"
     (direct.home / BASE).unlink()
-    with pytest.raises(WorkspaceError, match="not known"):
+    with pytest.raises(WorkspaceError, match="cannot be read: missing"):
         again.recall()
 
 

@@ -493,7 +493,7 @@ def exec_(words: tuple[str, ...], directory: str | None, **given: Any) -> None:
             os.chdir(directory)
         except OSError as error:
             raise ConfigError(f"--cd {directory}: {error.strerror}") from error
-    oneshot.main(arguments, prog_name="treadle exec")
+    sys.exit(oneshot.main(arguments, prog_name="treadle exec", standalone_mode=False))
 
 
 def oneshot_arguments(

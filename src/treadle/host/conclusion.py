@@ -210,6 +210,8 @@ FAILED = FileRecord(dict[str, str], sync=False)
 def _newly_failed(failed: dict[str, str]) -> set[str]:
     """The directories that did not fail before for this reason; from now on they did."""
     place = os.path.join(state_dir(), NOT_RECOVERED)
+    redactor = Redactor.of_environment(os.environ, config.known())
+    failed = {directory: redactor.text(why) for directory, why in failed.items()}
     before = FAILED.load_whole(place) or {}
     if failed != before:
         with contextlib.suppress(TreadleError):

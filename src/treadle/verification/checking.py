@@ -397,7 +397,7 @@ class Checking(Generic[R]):
                 noticed = not there.ok and before.mark in there.output_tail
                 on_base = "red" if noticed else "green"
             ended: Ended = "green" if done.ok else "red"
-            more = await self._more_fail(one, counted(done.output_tail), base) if kind == "last" else 0
+            more = await self._more_fail(one, counted(done.output_tail), base) if kind == "last" and tree != base else 0
             found.append(CanaryResult(kind=kind, files=one.files, ended=ended, on_base=on_base, more=more))
             if not done.ok and one.mark in done.output_tail:
                 break
@@ -405,14 +405,15 @@ class Checking(Generic[R]):
 
     async def _more_fail(self, canary: Canary, seen: Counts | None, base: str) -> int:
         """How many tests fail beside the canary, and do not on the base: a product that reads its tests, and behaves
-        when it sees one that it does not know, passes the check alone."""
+        when it sees one that it does not know, passes the check alone. A flaky test is not there both times."""
         if seen is None or seen.failed <= canary.files:
             return 0
         before = await asyncio.to_thread(plant, self._store, base, "last")
-        ends = await asyncio.gather(self._run(base), *([self._run(before.tree)] if before is not None else []))
-        counts = [counted(each.output_tail) for each in ends]
+        trees = [canary.tree, base, *([before.tree] if before is not None else [])]
+        again, *counts = [counted(each.output_tail) for each in await asyncio.gather(*map(self._run, trees))]
         usual = counts[-1].failed - counts[0].failed if counts[0] and counts[-1] and len(counts) == 2 else canary.files
-        return max(0, seen.failed - max(usual, canary.files))
+        failed = min(seen.failed, again.failed) if again is not None else seen.failed
+        return max(0, failed - max(usual, canary.files))
 
     def _not_checked(self, canaries: list[CanaryResult], *, failed: bool) -> list[str]:
         missing = []

@@ -484,7 +484,7 @@ def recalled(directory: str, name: str) -> tuple[str, dict[str, str]]:
     number, _, head = first.partition(" ")
     if number != str(FORMAT):
         raise WorkspaceError(
-            f"the starting point of session {name} cannot be read: another release of Treadle wrote it",
+            f"the starting point of session {name} cannot be read: missing, or of another release of Treadle",
             hint=f"its repository is {os.path.join(directory, 'git')}",
         )
     return head, dict(line.split(" ", 1) for line in lines)

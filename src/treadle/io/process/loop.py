@@ -62,14 +62,17 @@ class Stepping:
         async def main() -> T:
             nonlocal task
             task = asyncio.current_task()
+            if received and task is not None:
+                task.cancel()
             return await work
 
         def interrupt(signum: int, frame: object) -> None:
             nonlocal received
-            if received or task is None or task.done():
+            if received or task is not None and task.done():
                 raise _end(signum)
             received = signum
-            self._runner.get_loop().call_soon_threadsafe(task.cancel)
+            if task is not None:  # else the loop is just being made, and must not be left half done
+                self._runner.get_loop().call_soon_threadsafe(task.cancel)
 
         in_main = threading.current_thread() is threading.main_thread()
         heeded = ENDING if lifetime.is_command else ENDING[:1]
