@@ -128,7 +128,7 @@ def table(results: list[dict[str, Any]]) -> str:
     """Two rows for each orchestrator, without faults and with: medians over the seeds, and the range where they differ.
     What landed in an hour is a ratio to the serial loop without faults."""
     heads = ("orchestrator", "faults", *HEADS, "acts", "1,000 tokens", "pace", "first wrong, s")
-    lines = ["| " + " | ".join(heads) + " |", "|---" * len(heads) + "|"]
+    lines = [f"|{'|'.join(heads)}|", "|---" * len(heads) + "|"]
     groups: dict[tuple[str, str, str, bool], list[dict[str, Any]]] = {}
     for one in results:
         if "row" in one:

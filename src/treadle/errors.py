@@ -213,9 +213,9 @@ class PeerExited(RemoteError):
 
     def __init__(self, what: str, exit_code: int | None, stderr_tail: str = "", **more: Any) -> None:
         words = f"; its last words: {stderr_tail.strip()[-2000:]}" if stderr_tail.strip() else ""
-        # SIGKILL comes from outside, such as from a kernel without memory: the same program may do better. No exit code
-        # means that the process which watched it was killed.
-        more.setdefault("retryable", exit_code in (-9, 137, None))
+        # SIGKILL and SIGTERM come from outside, such as from a kernel without memory or a sandbox whose watcher was
+        # killed: the same program may do better. No exit code means that the process which watched it was killed.
+        more.setdefault("retryable", exit_code in (-9, 137, -15, 143, None))
         how = "ended, and its exit code is unknown" if exit_code is None else f"exited with code {exit_code}"
         super().__init__(f"{what} {how}{words}", **more)
         self.exit_code = exit_code

@@ -43,7 +43,7 @@ SETTLED_SECONDS = 30.0
 """How long after a commit is on a branch all must know of it. The record follows the branch, and may be killed then."""
 DISK = 256
 """Megabytes of the disk that the fleet is stored on, where this user may mount one."""
-FULL_SECONDS = 10.0 if ORDERS > 5 else 4.0
+FULL_SECONDS = 10.0
 EDIT = "n=$(cat .number); echo $n > f$n.txt"
 REPLIES = [
     says("I go on.", bash(EDIT), when="You were interrupted|begun before", times="always"),
@@ -183,11 +183,12 @@ class Night:
             self.remote.rename(away) if kind == "remote" else self.end_model()
 
     def fill_disk(self) -> None:
-        """Nothing more can be written for some seconds, once. Where there is no disk of our own, it stays as it is."""
+        """Nothing more can be written for some seconds, once, in the long form, where the engine is restarted later: a
+        stream that met a full disk may not be written again before. Without a disk of our own it stays as it is."""
         filler = Path(places.root(), "filler")
         if self.full_until and time.monotonic() > self.full_until:
             filler.unlink(missing_ok=True)
-        elif not self.full_until and KILLS and self.share() > 0.3:
+        elif not self.full_until and KILLS and ORDERS > 5 and self.share() > 0.3:
             self.full_until = time.monotonic() + FULL_SECONDS
             if os.path.ismount(places.root()):
                 self.outages["disk"] = 1

@@ -13,7 +13,7 @@ ENDS = {"landed", "left out", "asking", "done", "failed", "cancelled"}
 class Here(Peer):
     name = "Treadle"
     why = (
-        "docs/how-to/run-a-fleet.md: `fleet up`, `fleet submit --verify --land`; `--on-stall retry`, for who"
+        "docs/how-to/run-a-fleet.md: `fleet up`, `fleet submit --verify --land`; `--on-stall retry --attempts`, for who"
         " leaves it alone at night; after a crash `fleet up` again"
     )
     orders: dict[str, str]
@@ -32,7 +32,7 @@ class Here(Peer):
             given = self._treadle(
                 *("fleet", "submit", task.prompt, "--root", ".", "--agent", self.place.agent, "--verify", CHECK),
                 *("--land", "main", "--mode", "full-auto", "--may-change", "tests/**"),
-                *("--stall-after", "45s", "--on-stall", "retry", "--json"),
+                *("--stall-after", "45s", "--on-stall", "retry", "--attempts", "10", "--json"),
             )
             self.orders[json.loads(given)[0]["id"]] = task.id
 

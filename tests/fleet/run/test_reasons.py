@@ -64,7 +64,7 @@ def test_a_problem_of_the_host_says_whose_fault_it_is(problem: TreadleError, wor
 
 
 def test_the_agent_s_own_error_comes_before_the_host_s_and_is_the_provider_s_if_it_can_be_retried() -> None:
-    for code, fault in ((-9, "ours"), (137, "ours"), (None, "ours"), (1, "")):
+    for code, fault in ((-9, "ours"), (137, "ours"), (143, "ours"), (None, "ours"), (1, "")):
         error = ErrorInfo(**PeerExited("claude", code).envelope())
         assert attempt.fault_of(None, None, TurnEnded(outcome="failed", error=error), "y") == fault
     full = ErrorInfo(**DiskFull("0 KB are left").envelope())
