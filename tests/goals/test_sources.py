@@ -14,7 +14,7 @@ from tests.landing.forge.github_server import GitHubServer
 from treadle.cli.root import treadle
 from treadle.errors import ConfigError
 from treadle.goals import planner
-from treadle.landing.forge import github as ours
+from treadle.landing.forge import kinds
 from treadle.landing.forge.interface import ForgeIssue, ForgeKind, ForgeRefused
 from treadle.settings import extensions
 
@@ -69,8 +69,8 @@ async def test_an_address_says_which_forge_is_asked_and_a_bare_name_means_the_on
 ) -> None:
     git(repository, "remote", "add", "origin", "https://own.example/team/own.git")
     for name in ("github", "gitlab", "forgejo"):
-        kind = ours.KINDS.get(name) or extensions.load("forges", name, ForgeKind)
-        monkeypatch.setitem(ours.KINDS, name, replace(kind, made=partial(Forge, name)))
+        kind = kinds.KINDS.get(name) or extensions.load("forges", name, ForgeKind)
+        monkeypatch.setitem(kinds.KINDS, name, replace(kind, made=partial(Forge, name)))
     for source, made in ISSUES.items():
         assert planner.is_issue(source)
         assert await planner.issue(source, str(repository), "OWN") == f"{made} OWN\n\n7"

@@ -14,7 +14,7 @@ from treadle.agents import find_agent
 from treadle.cli.root import treadle
 from treadle.errors import ConfigError, TreadleError
 from treadle.io.paths import config_file
-from treadle.landing.forge.github import forge_of
+from treadle.landing.forge.kinds import forge_of
 from treadle.settings import config
 
 pytestmark = pytest.mark.usefixtures("state_home")

@@ -172,7 +172,7 @@ def extensions(context: click.Context, as_json: bool) -> None:
 
 
 def _listed(found: added.Extension) -> ExtensionRow:
-    from treadle.landing.forge.github import KINDS
+    from treadle.landing.forge.kinds import KINDS
 
     ours = {"agents": {*AGENTS, *cards()}, "forges": {*KINDS}, "doors": set[str]()}[found.kind]
     about = {name: getattr(found, name) for name in ("kind", "name", "distribution", "version", "allowed")}

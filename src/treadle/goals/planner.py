@@ -20,7 +20,7 @@ from treadle.fleet.orders import new_id
 from treadle.goals.briefing import ANSWER, default_agent, looking
 from treadle.goals.check import check
 from treadle.goals.observation import answer_of
-from treadle.landing.forge.github import forge_of
+from treadle.landing.forge.kinds import forge_of
 from treadle.wire.fleet.orders import Spec
 from treadle.wire.fleet.records import Used
 from treadle.wire.goal.plan import FORMAT, GoalBudget, GoalPlan, to_toml

@@ -25,8 +25,8 @@ from treadle.fleet import client, submission
 from treadle.fleet.engine.bus import Bus, Stale
 from treadle.fleet.engine.controller import Controller
 from treadle.fleet.orders import PERSON, encode, new_id
-from treadle.landing.forge.github import forge_of
 from treadle.landing.forge.interface import ForgeIssue, ForgeRefused, IssueComment, IssueForge
+from treadle.landing.forge.kinds import forge_of
 from treadle.wire.fleet import keys
 from treadle.wire.fleet.orders import Spec
 from treadle.wire.fleet.records import AskRecord, Delay, Note, Order, WatchedIssue, WatchRecord

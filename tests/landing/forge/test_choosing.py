@@ -9,7 +9,8 @@ from tests.distributions import forges as forges
 from tests.workspace.repositories import make
 from treadle.errors import ConfigError, NotFound
 from treadle.landing.forge.branch import OwnBranch, PushedBranch, RequestedBranch, branch_of
-from treadle.landing.forge.github import PullRequests, forge_of
+from treadle.landing.forge.github import PullRequests
+from treadle.landing.forge.kinds import forge_of
 from treadle.workspace.store import Store
 from treadle.workspace.user_repository import UserRepository
 

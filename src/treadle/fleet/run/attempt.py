@@ -98,14 +98,20 @@ def code_of(stopped: TreadleError | None, problem: TreadleError | None, ended: T
 
 
 def fault_of(
-    stopped: TreadleError | None, problem: TreadleError | None, ended: TurnEnded | None, failure: str
+    stopped: TreadleError | None,
+    problem: TreadleError | None,
+    ended: TurnEnded | None,
+    failure: str,
+    *,
+    idle: bool = False,
 ) -> Fault:
-    """Whose fault that end is, from the same as its reason, and found in the same order."""
+    """Whose fault that end is, from the same as its reason, and found in the same order. `idle`: the work is to land by
+    itself, and its agent ended before its first event; several that start at once may fail at a lock of their own."""
     if stopped is not None:
         return ""
     found = ended.error if ended is not None and ended.error is not None else problem
     if found is not None:
-        killed = found.code == PeerExited.code and found.retryable
+        killed = found.code == PeerExited.code and (found.retryable or idle)
         return "ours" if killed or _is_ours(found) else "provider" if found.retryable else ""
     return "verify" if failure else ""
 

@@ -27,7 +27,6 @@ from treadle.errors import (
     Denied,
     DiskFull,
     NotFound,
-    PeerExited,
     TimedOut,
     TreadleError,
     Unsupported,
@@ -895,9 +894,8 @@ class Execution:
         stopped = self.attempt.stopped or observed.stopped
         met = (stopped, observed.error, self._last_turn, failure)
         why, reason = ("", "") if state == "done" else (of(*met), code_of(*met))
-        fault = "" if state == "done" else fault_of(*met)
-        if reason == PeerExited.code and self.spec.land and not self._began:
-            fault = "ours"  # it has done nothing yet: agents that start at the same moment fail at a lock of their own
+        idle = bool(self.spec.land) and not self._began
+        fault = "" if state == "done" else fault_of(*met, idle=idle)
         output = observed.check.output_tail if observed.check is not None and fault == "verify" else ""
         return Ended(
             outcome=state,

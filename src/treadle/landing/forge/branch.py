@@ -13,7 +13,6 @@ from typing import Any, TypeVar
 from treadle.errors import ConfigError, NotFound, WorkspaceError
 from treadle.host import evidence
 from treadle.io.process.loop import run_async
-from treadle.landing.forge.github import forge_of
 from treadle.landing.forge.interface import (
     Forge,
     ForgeCheck,
@@ -23,6 +22,7 @@ from treadle.landing.forge.interface import (
     LandingRequest,
     NotYet,
 )
+from treadle.landing.forge.kinds import forge_of
 from treadle.receipts.evidence import evidence_lines
 from treadle.workspace import branch_moves, remotes
 from treadle.workspace.branch_moves import BranchMoved

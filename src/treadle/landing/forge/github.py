@@ -1,6 +1,4 @@
-"""Which forge a name means, ours or one of another distribution; and ours: GitHub's HTTP API, as far as landing needs
-it, also of a server of one's own.
-"""
+"""GitHub's HTTP API, also of a server of one's own, as far as landing needs it, and what other forges share with it."""
 
 import re
 from typing import Any, Literal
@@ -11,19 +9,15 @@ import msgspec
 from treadle.errors import ConfigError
 from treadle.landing.forge.interface import (
     CheckState,
-    Forge,
     ForgeApi,
     ForgeCheck,
     ForgeComment,
     ForgeIssue,
-    ForgeKind,
     ForgeRefused,
     ForgeReviews,
     IssueComment,
     LandingRequest,
-    repository_of,
 )
-from treadle.settings import extensions
 
 PUBLIC = "https://api.github.com"
 VERSION = "2022-11-28"
@@ -258,30 +252,3 @@ def _run_state(run: _Run) -> CheckState:
 
 def account(user: ForgeAccount | None) -> str:
     return user.login if user is not None and user.login else "a deleted account"
-
-
-# Which forge a name means.
-
-KINDS = {
-    "github": ForgeKind(
-        made=GitHub,
-        token=TOKEN,
-        public="github.com",
-        api=lambda host: PUBLIC if host == "github.com" else f"https://{host}/api/v3",
-    )
-}
-"""Our own; others are found by their entry points."""
-
-
-def forge_of(written: str, token: str, address: str) -> Forge:
-    """The forge that `github`, `github:OWNER/NAME` or `github:OWNER/NAME@API` means, for a remote of this address."""
-    name, _, rest = written.partition(":")
-    repository, _, api = rest.partition("@")
-    kind: ForgeKind | None = KINDS.get(name) or extensions.load("forges", name, ForgeKind)
-    if kind is None:
-        hint = "github is ours; `treadle docs land-work` says how to add gitlab, forgejo and others"
-        raise ConfigError(f"there is no forge {name!r}", hint=hint)
-    host = kind.public
-    if not repository:
-        host, repository = repository_of(address)
-    return kind.made(api or kind.api(host), repository, token or kind.token)
